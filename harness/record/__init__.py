@@ -1,0 +1,41 @@
+"""Recording and its parts: frozen values shared by dataset, store, gateway and replay."""
+
+from harness.record._values import (
+    RECORDED,
+    CacheState,
+    ChunkRecord,
+    Determinism,
+    Exchange,
+    Hash,
+    MessageRecord,
+    Record,
+    Recording,
+    RecordingSource,
+    RunRecord,
+    Status,
+    StepKind,
+    StepRecord,
+    StepState,
+    Usage,
+    VolatileRecord,
+)
+
+__all__ = [
+    "RECORDED",
+    "CacheState",
+    "ChunkRecord",
+    "Determinism",
+    "Exchange",
+    "Hash",
+    "MessageRecord",
+    "Record",
+    "Recording",
+    "RecordingSource",
+    "RunRecord",
+    "Status",
+    "StepKind",
+    "StepRecord",
+    "StepState",
+    "Usage",
+    "VolatileRecord",
+]

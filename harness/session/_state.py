@@ -1,0 +1,317 @@
+"""What a call needs to know: its run, its step, the mode, and where answers come from."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket
+import threading
+import time
+import uuid
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Literal, Protocol
+
+from harness.errors import StoreError
+from harness.record import RECORDED, Hash, MessageRecord, Record, RunRecord, StepRecord, VolatileRecord
+from harness.session._answers import Resolver
+from harness.session._change import Change
+
+
+class Mode(StrEnum):
+    """Whether a call may be answered from a recording, by the provider, or both."""
+
+    LIVE = "live"
+    REPLAY = "replay"
+    AUTO = "auto"
+    OFF = "off"
+
+
+class Clock(Protocol):
+    """Wall and monotonic time, injectable for tests and ttl checks."""
+
+    def now(self) -> datetime:
+        """The aware UTC time."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that only grow."""
+        ...
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now(self) -> datetime:
+        """The aware UTC time."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Seconds that only grow."""
+        return time.monotonic()
+
+
+class Sink(Protocol):
+    """Where records go; the store's writer is one."""
+
+    def write(self, *records: Record, blobs: Mapping[Hash, bytes] | None = None) -> Future[None]:
+        """Queue records and content for one transaction; the future completes after its commit.
+
+        A record with a known id replaces the earlier one. ``blobs`` holds request bodies, response bodies and
+        snapshots by hash; the sink may drop those it has.
+        """
+        ...
+
+
+class NullSink:
+    """Keeps nothing; for ``off`` and for pure in-memory replays."""
+
+    def write(self, *records: Record, blobs: Mapping[Hash, bytes] | None = None) -> Future[None]:
+        """Accept and forget."""
+        del records, blobs
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan:
+    """How the next run is to be executed; made by replay, experiments and the process defaults."""
+
+    mode: Mode
+    sink: Sink
+    resolver: Resolver | None = None
+    arm: str = RECORDED
+    trial: int = 0
+    case: str | None = None
+    experiment: str | None = None
+    parent_run_id: str | None = None
+    change: Change | None = None
+    code_version: str | None = None
+    dry: bool = False
+    """Tools with side effects are not executed (replay, fork, experiments)."""
+    on_store_error: Literal["warn", "raise"] = "warn"
+    name: str = ""
+    """Workflow name of calls made outside any workflow; ``implicit`` when empty."""
+    keep: bool = False
+    """Keep finished records in memory on the ``RunState``, for whoever planned the run."""
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    clock: Clock = field(default_factory=SystemClock)
+
+
+class RunState:
+    """A run in progress. Thread-safe; shared by every task and thread of the run."""
+
+    def __init__(self, plan: RunPlan, workflow: str) -> None:
+        self.plan = plan
+        self.record = RunRecord(
+            id=new_id(),
+            workflow=workflow,
+            status="running",
+            mode=plan.mode.value,
+            arm=plan.arm,
+            trial=plan.trial,
+            case=plan.case,
+            experiment=plan.experiment,
+            owner=process_owner(),
+            started_at=plan.clock.now(),
+            tags=plan.tags,
+            metadata=dict(plan.metadata),
+            parent_run_id=plan.parent_run_id,
+            fork_step=plan.change.at if plan.change else None,
+            change=plan.change.as_dict() if plan.change else None,
+            code_version=plan.code_version,
+        )
+        self.steps: list[StepRecord] = []
+        self.messages: list[MessageRecord] = []
+        self.volatile: list[VolatileRecord] = []
+        self.blobs: dict[Hash, bytes] = {}
+        self.misses: list[str] = []
+        """Why answers were missing; a run with misses failed, whatever the application caught."""
+        self.blocked: list[dict[str, Any]] = []
+        """Side effects kept dry: tool, arguments, and what was returned instead."""
+        self._lock = threading.Lock()
+        self._seq = 0
+        self._counts: defaultdict[tuple[str, str, str], int] = defaultdict(int)
+        self._store_failed = False
+
+    @property
+    def id(self) -> str:
+        """The run's id, a time-ordered UUID."""
+        return self.record.id
+
+    def next_seq(self) -> int:
+        """The next number of the run's single sequence of steps and messages."""
+        with self._lock:
+            self._seq += 1
+            return self._seq - 1
+
+    def occurrence(self, kind: str, scope: str, key: str) -> int:
+        """How many of this kind and key started before in this scope; call it when the call starts."""
+        with self._lock:
+            self._counts[kind, scope, key] += 1
+            return self._counts[kind, scope, key] - 1
+
+    def emit(self, *records: Record, blobs: Mapping[Hash, bytes] | None = None) -> Future[None]:
+        """Hand records to the sink; with ``keep``, finished ones stay here as well."""
+        if self.plan.keep:
+            self._keep(records, blobs)
+        future = self.plan.sink.write(*records, blobs=blobs)
+        future.add_done_callback(self._notice)
+        return future
+
+    def deliver(self, future: Future[None], *, reply: Any = None) -> None:
+        """Wait for a commit before a reply is handed on.
+
+        Raises:
+            StoreError: The commit failed and the plan says ``raise``; it carries ``reply``.
+        """
+        error = future.exception()
+        if error is not None and self.plan.on_store_error == "raise":
+            raise StoreError(f"run {self.id}: the reply could not be stored: {error}", reply=reply) from error
+
+    def _keep(self, records: tuple[Record, ...], blobs: Mapping[Hash, bytes] | None) -> None:
+        with self._lock:
+            self.blobs.update(blobs or {})
+            for record in records:
+                if isinstance(record, VolatileRecord):
+                    self.volatile.append(record)
+                elif isinstance(record, StepRecord) and record.status != "running":
+                    self.steps.append(record)
+                elif isinstance(record, MessageRecord) and record.status != "running":
+                    self.messages.append(record)
+
+    def _notice(self, future: Future[None]) -> None:
+        error = future.exception()
+        if error is None:
+            return
+        with self._lock:
+            first, self._store_failed = not self._store_failed, True
+            self.record = replace(self.record, usable=False)
+        if first and self.plan.on_store_error == "warn":
+            message = (
+                f"run {self.id} cannot be recorded ({error}); it goes on, but will not serve as a recording. "
+                "Run `goldfork store check`, or set GOLDFORK_ON_STORE_ERROR=raise to stop instead."
+            )
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
+
+
+@dataclass(slots=True, eq=False)
+class StepHandle:
+    """A step in progress."""
+
+    record: StepRecord
+    prompt: tuple[str, str] | None = None
+    """(name, version) of the last prompt rendered in this step, linked to its messages."""
+
+
+@dataclass(slots=True, eq=False)
+class PlanBlock:
+    """A ``planned`` block: its plan, the runs opened in it, and what to close at its end."""
+
+    plan: RunPlan
+    runs: list[RunState] = field(default_factory=list)
+    implicit: Frame | None = None
+    """The run of calls made outside any workflow."""
+    closing: list[Callable[[], object]] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where the current code runs; carried by a context variable through tasks and generators."""
+
+    run: RunState
+    step: StepHandle
+    scope: str
+    """Path of the enclosing steps, this one included; empty at the root."""
+
+
+_frame: ContextVar[Frame | None] = ContextVar("goldfork_frame", default=None)
+_block: ContextVar[PlanBlock | None] = ContextVar("goldfork_plan", default=None)
+
+
+def current() -> Frame | None:
+    """The frame of the calling code, or ``None`` outside any run."""
+    return _frame.get()
+
+
+@contextlib.contextmanager
+def entered(frame: Frame) -> Iterator[Frame]:
+    """Make ``frame`` current for a block."""
+    token = _frame.set(frame)
+    try:
+        yield frame
+    finally:
+        _frame.reset(token)
+
+
+@contextlib.contextmanager
+def planned(plan: RunPlan) -> Iterator[list[RunState]]:
+    """Runs opened in the block (and in tasks it starts) follow ``plan``; yields the list of them.
+
+    The enclosing run, if any, is left for the block: an evaluator or a replay is not a step of it.
+    """
+    block = PlanBlock(plan)
+    tokens = _block.set(block), _frame.set(None)
+    try:
+        yield block.runs
+    finally:
+        _frame.reset(tokens[1])
+        _block.reset(tokens[0])
+        for close in block.closing:
+            close()
+
+
+def current_block() -> PlanBlock | None:
+    """The innermost ``planned`` block, if any."""
+    return _block.get()
+
+
+@contextlib.contextmanager
+def branch(name: object) -> Iterator[None]:
+    """Give one of several parallel, otherwise equal, pieces of work a scope of its own.
+
+    Identical calls in different branches are then told apart by branch instead of by arrival::
+
+        with harness.branch(i):
+            client.chat.completions.create(...)
+    """
+    frame = _frame.get()
+    if frame is None:
+        yield
+        return
+    label = f"[{name}]"
+    scope = f"{frame.scope}/{label}" if frame.scope else label
+    with entered(replace(frame, scope=scope)):
+        yield
+
+
+_last_ms = 0
+_id_lock = threading.Lock()
+
+
+def new_id() -> str:
+    """A time-ordered UUID (version 7, RFC 9562), strictly growing in milliseconds within the process."""
+    global _last_ms  # noqa: PLW0603 - one clock per process keeps ids ordered across threads
+    with _id_lock:
+        _last_ms = max(_last_ms + 1, time.time_ns() // 1_000_000)
+        stamp = _last_ms
+    value = (stamp << 80) | (0x7 << 76) | (secrets.randbits(12) << 64) | (0b10 << 62) | secrets.randbits(62)
+    return str(uuid.UUID(int=value))
+
+
+_START = time.time_ns() // 1_000_000
+
+
+def process_owner() -> str:
+    """``host:pid:start`` of this process; survives neither a restart nor a reused pid."""
+    return f"{socket.gethostname()}:{os.getpid()}:{_START}"
