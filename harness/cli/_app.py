@@ -1,0 +1,57 @@
+"""What every command shares: the app, machine output, and errors as one line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.console import Console
+
+from harness.errors import GoldforkError, GoldforkStop
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object to stdout, all else to stderr.")]
+
+app = typer.Typer(
+    name="goldfork",
+    help="Says what a change did to your LLM agent: record, replay for free, fork one step, score.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class _Options:
+    """Options before the command."""
+
+    debug = False
+
+
+@app.callback()
+def _common(debug: Annotated[bool, typer.Option(help="Show tracebacks of errors.")] = False) -> None:
+    _Options.debug = debug
+
+
+def console(*, json: bool = False) -> Console:
+    """The console for people: stdout, or stderr when stdout is for a machine."""
+    return Console(stderr=json, highlight=False, soft_wrap=False)
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """Print one JSON object on one line (JSON lines when called once per item). Unknown is null, money a string."""
+    sys.stdout.write(orjson.dumps(value, default=str).decode() + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Entry point of ``goldfork``: usage and configuration errors are one line and exit code 2."""
+    try:
+        app()
+    except (GoldforkError, GoldforkStop) as error:
+        if _Options.debug:
+            raise
+        sys.stderr.write(f"goldfork: {error}\n")
+        raise SystemExit(2) from None

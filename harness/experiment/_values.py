@@ -1,0 +1,105 @@
+"""What an experiment yields, as plain data for the report and the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from harness.record import Hash
+from harness.replay import Counts, RunOutcome
+from harness.score import Score
+from harness.session import Change
+
+Word = Literal["improved", "equivalent", "regressed", "inconclusive", "not_measurable"]
+"""Worst first: not_measurable, regressed, inconclusive, equivalent, improved."""
+Basis = Literal["identity", "threshold", "statistics", "none"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialResult:
+    """One trial of one case."""
+
+    case: str
+    trial: int
+    split: str
+    group: str | None
+    tags: tuple[str, ...]
+    input: Any
+    expected_output: Any
+    outcome: RunOutcome
+    recorded_output_hash: Hash | None
+    """Output of the baseline recording of this case and trial."""
+    scores: tuple[Score, ...] = ()
+
+    @property
+    def equal(self) -> bool | None:
+        """Whether the run output hash equals the recorded one; ``None`` when either is unknown."""
+        ours = self.outcome.run.run.output_hash
+        if ours is None or self.recorded_output_hash is None:
+            return None
+        return ours == self.recorded_output_hash
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the numbers say about one scorer, candidate against baseline."""
+
+    word: Word
+    basis: Basis
+    baseline: float | None = None
+    candidate: float | None = None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    margin: float | None = None
+    reason: str = ""
+    """One sentence a person can check: which numbers, which rule."""
+    gating: bool = False
+    """Whether this scorer is named in the dataset's gate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateCheck:
+    """One threshold or rule and how it came out."""
+
+    name: str
+    passed: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExperimentResult:
+    """One evaluation of a dataset version under one configuration."""
+
+    id: str
+    dataset: str
+    dataset_path: str
+    version: int
+    digest: str
+    target: str
+    mode: str
+    change: Change | None
+    started_at: datetime
+    ended_at: datetime
+    trials: tuple[TrialResult, ...]
+    """In order of case, then trial."""
+    scores: tuple[Score, ...]
+    """Summary scores of the candidate: means per scorer, precision, recall, agreement, …"""
+    baseline_scores: Mapping[str, Score] = field(default_factory=dict)
+    """The accepted baseline's summary scores by name; empty without a baseline."""
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    checks: tuple[GateCheck, ...] = ()
+    verdict: Word = "inconclusive"
+    exit_code: int = 0
+    notes: tuple[str, ...] = ()
+    """Things a reader must know: cases left out, an uncalibrated judge, undefined scores."""
+
+    @property
+    def counts(self) -> Counts:
+        """All trials together."""
+        total = Counts()
+        for trial in self.trials:
+            total = total + trial.outcome.counts
+        return total
