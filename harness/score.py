@@ -116,13 +116,13 @@ def to_scores(result: Any, *, name: str, evaluator: str, version: str) -> tuple[
     Raises:
         EvaluatorError: The value is of another type, NaN or infinite.
     """
-    stamp = {"evaluator": evaluator, "version": version}
     if result is None:
-        return (Score(name=name, status="skipped", reason="the evaluator returned nothing", **stamp),)
+        nothing = Score(name=name, status="skipped", reason="the evaluator returned nothing")
+        return (_stamped(nothing, evaluator, version),)
     if isinstance(result, Score):
         return (_stamped(result, evaluator, version),)
     if isinstance(result, bool | int | float | str):
-        return (Score(name=name, value=result, **stamp),)
+        return (Score(name=name, value=result, evaluator=evaluator, version=version),)
     if isinstance(result, Mapping):
         return tuple(
             score
@@ -131,9 +131,7 @@ def to_scores(result: Any, *, name: str, evaluator: str, version: str) -> tuple[
         )
     if isinstance(result, Sequence):
         return tuple(
-            score
-            for item in result
-            for score in to_scores(item, name=name, evaluator=evaluator, version=version)
+            score for item in result for score in to_scores(item, name=name, evaluator=evaluator, version=version)
         )
     raise EvaluatorError(
         f"evaluator {evaluator!r} returned {type(result).__name__}; "

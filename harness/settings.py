@@ -70,7 +70,7 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Environment over project file; no dotenv, no secrets folder."""
-        del dotenv_settings, file_secret_settings
+        del settings_cls, dotenv_settings, file_secret_settings
         return env_settings, init_settings
 
 

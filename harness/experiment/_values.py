@@ -32,6 +32,10 @@ class TrialResult:
     recorded_output_hash: Hash | None
     """Output of the baseline recording of this case and trial."""
     scores: tuple[Score, ...] = ()
+    baseline_scores: Mapping[str, Score] = field(default_factory=dict)
+    """The accepted baseline's scores of this case and trial by name; empty without a baseline."""
+    evaluator_counts: Counts = field(default_factory=Counts)
+    """What the evaluators' own model calls cost and saved; the run's are in its outcome."""
 
     @property
     def equal(self) -> bool | None:
@@ -98,8 +102,8 @@ class ExperimentResult:
 
     @property
     def counts(self) -> Counts:
-        """All trials together."""
+        """All trials together, the evaluators' own calls included."""
         total = Counts()
         for trial in self.trials:
-            total = total + trial.outcome.counts
+            total = total + trial.outcome.counts + trial.evaluator_counts
         return total

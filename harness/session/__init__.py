@@ -10,6 +10,7 @@ from harness.session._answers import (
     ToolCall,
 )
 from harness.session._change import Change
+from harness.session._recording import recording_of
 from harness.session._runs import (
     call_frame,
     default_plan,
@@ -67,5 +68,6 @@ __all__ = [
     "planned",
     "process_store",
     "recording",
+    "recording_of",
     "start_run",
 ]

@@ -156,9 +156,7 @@ class _Layer:
         for message in recording.messages:
             if _answers(message, errors=errors):
                 self.messages[message.scope, message.exact_key][message.occurrence] = message
-        self.tools = {
-            (step.scope, step.key, step.occurrence): step for step in _ordered_tools(recording.steps)
-        }
+        self.tools = {(step.scope, step.key, step.occurrence): step for step in _ordered_tools(recording.steps)}
         self.volatile = {(v.scope, v.name, v.occurrence): v for v in recording.volatile}
 
 

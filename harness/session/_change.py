@@ -30,6 +30,13 @@ class Change:
     name: str = ""
     """Which prompt, parameter or input field; empty for ``model``, ``output`` and a whole input."""
 
+    def addresses(self, scope: str, name: str, occurrence: int) -> bool:
+        """Whether ``at`` names this step: by full address, by path (any occurrence), or by bare name."""
+        path = f"{scope}/{name}" if scope else name
+        if "#" in self.at:
+            return self.at == f"{path}#{occurrence}"
+        return self.at in {path, name}
+
     @property
     def digest(self) -> str:
         """Sixteen hex digits that name the fork's arm."""

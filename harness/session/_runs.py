@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.canonical import content_hash
-from harness.dataset import GoldenDataset
 from harness.errors import DatasetMissing, UsageError
 from harness.record import RECORDED, Hash, Recording, StepRecord
 from harness.session._answers import RecordedAnswers, Resolver
@@ -92,6 +91,8 @@ def find_recording(
     Raises:
         DatasetMissing: The reference names a dataset or case that does not exist.
     """
+    from harness.dataset import GoldenDataset  # pydantic's import is paid only by who names a dataset
+
     settings = settings or load_settings()
     folder, colon, case = ref.rpartition(":")
     if colon:

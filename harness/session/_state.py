@@ -133,6 +133,7 @@ class RunState:
         self.steps: list[StepRecord] = []
         self.messages: list[MessageRecord] = []
         self.volatile: list[VolatileRecord] = []
+        """Declared values so far, always kept: request keys replace them by placeholders."""
         self.blobs: dict[Hash, bytes] = {}
         self.misses: list[str] = []
         """Why answers were missing; a run with misses failed, whatever the application caught."""
@@ -154,16 +155,16 @@ class RunState:
             self._seq += 1
             return self._seq - 1
 
-    def occurrence(self, kind: str, scope: str, key: str) -> int:
+    def occurrence(self, kind: str, scope: str, key: str, *, count: int = 1) -> int:
         """How many of this kind and key started before in this scope; call it when the call starts."""
         with self._lock:
-            self._counts[kind, scope, key] += 1
-            return self._counts[kind, scope, key] - 1
+            before = self._counts[kind, scope, key]
+            self._counts[kind, scope, key] = before + count
+            return before
 
     def emit(self, *records: Record, blobs: Mapping[Hash, bytes] | None = None) -> Future[None]:
         """Hand records to the sink; with ``keep``, finished ones stay here as well."""
-        if self.plan.keep:
-            self._keep(records, blobs)
+        self._keep(records, blobs)
         future = self.plan.sink.write(*records, blobs=blobs)
         future.add_done_callback(self._notice)
         return future
@@ -180,11 +181,12 @@ class RunState:
 
     def _keep(self, records: tuple[Record, ...], blobs: Mapping[Hash, bytes] | None) -> None:
         with self._lock:
+            self.volatile.extend(record for record in records if isinstance(record, VolatileRecord))
+            if not self.plan.keep:
+                return
             self.blobs.update(blobs or {})
             for record in records:
-                if isinstance(record, VolatileRecord):
-                    self.volatile.append(record)
-                elif isinstance(record, StepRecord) and record.status != "running":
+                if isinstance(record, StepRecord) and record.status != "running":
                     self.steps.append(record)
                 elif isinstance(record, MessageRecord) and record.status != "running":
                     self.messages.append(record)

@@ -1,0 +1,266 @@
+"""``goldfork run``: look at runs, replay and fork them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.tree import Tree
+
+from harness.cli._app import JsonOption, app, console, print_json
+from harness.errors import UsageError
+from harness.record import MessageRecord, Recording, StepRecord
+from harness.replay import RunOutcome, code_version, compare, content, fork_run, load_target, replay_run
+from harness.session import Change, process_store
+from harness.store import RunSummary
+
+run_app = typer.Typer(help="Look at recorded runs, replay them, fork them at a step.", no_args_is_help=True)
+app.add_typer(run_app, name="run")
+
+RunArgument = Annotated[str, typer.Argument(help="Run id, the start of one, or a workflow's name (its latest run).")]
+TargetOption = Annotated[str, typer.Option(help="The pipeline: package.module:function.")]
+CodeOption = Annotated[
+    str, typer.Option(help="Package that counts as the pipeline's code; the target's own by default.")
+]
+
+
+@run_app.command("list")
+def list_runs(
+    *,
+    workflow: Annotated[str, typer.Option(help="Only runs of this workflow.")] = "",
+    status: Annotated[str, typer.Option(help="Only ok, error, running, interrupted or abandoned.")] = "",
+    limit: Annotated[int, typer.Option(min=1, help="At most so many, newest first.")] = 20,
+    json: JsonOption = False,
+) -> None:
+    """List runs, newest first. Example: goldfork run list --workflow triage --status error."""
+    rows = process_store().runs(limit=limit, workflow=workflow or None, status=status or None)
+    if json:
+        for row in rows:
+            print_json(_run_row(row))
+        return
+    table = Table(box=None, header_style="bold")
+    for title in ("run", "workflow", "status", "mode", "arm", "case", "started"):
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        started = row.started_at.strftime("%Y-%m-%d %H:%M:%S")
+        table.add_row(row.id, row.workflow, row.status, row.mode, row.arm, row.case or "", started)
+    console().print(table if rows else "No runs yet: call a workflow, or see docs/quickstart.md.")
+
+
+def _run_row(row: RunSummary) -> dict[str, Any]:
+    return {
+        "run": row.id,
+        "workflow": row.workflow,
+        "status": row.status,
+        "mode": row.mode,
+        "arm": row.arm,
+        "trial": row.trial,
+        "case": row.case,
+        "experiment": row.experiment,
+        "parent": row.parent_run_id,
+        "started_at": row.started_at.isoformat(),
+        "ended_at": row.ended_at.isoformat() if row.ended_at else None,
+        "steps": row.steps,
+        "messages": row.messages,
+        "tokens": {"input": row.input_tokens, "output": row.output_tokens},
+        "cost": None if row.cost is None else f"{row.cost:f}",
+        "error": row.error,
+    }
+
+
+@run_app.command("show")
+def show_run(run: RunArgument, *, json: JsonOption = False) -> None:
+    """Show a run's steps and messages with states, tokens and cost."""
+    recording = _recording(run)
+    if json:
+        print_json(
+            {
+                "run": recording.run.id,
+                "workflow": recording.run.workflow,
+                "status": recording.run.status,
+                "input": content(recording, recording.run.input_hash),
+                "output": content(recording, recording.run.output_hash),
+                "steps": [_step_json(step) for step in recording.steps],
+                "messages": [_message_json(message) for message in recording.messages],
+            }
+        )
+        return
+    root = recording.steps[0] if recording.steps else None
+    tree = Tree(f"[bold]{recording.run.workflow}[/] {recording.run.id} · {recording.run.status}")
+    branches = {root.id: tree} if root else {}
+    items: list[StepRecord | MessageRecord] = [*recording.steps[1:], *recording.messages]
+    for item in sorted(items, key=lambda item: item.seq):
+        if isinstance(item, StepRecord):
+            branches[item.id] = branches.get(item.parent_id or "", tree).add(_step_line(item))
+        else:
+            branches.get(item.step_id or "", tree).add(_message_line(item))
+    console().print(tree)
+
+
+def _step_line(step: StepRecord) -> str:
+    note = f" [red]{step.status}[/]" if step.status != "ok" else ""
+    hash_ = (step.output_hash or "-")[:8]
+    return f"[bold]{step.name}[/] {step.kind} · {step.state}{note} · {step.duration_ms:.0f} ms · {hash_}"
+
+
+def _message_line(message: MessageRecord) -> str:
+    used = "? tokens" if message.usage.total is None else f"{message.usage.total} tokens"
+    cost = "" if message.cost is None else f" · {message.cost:f} USD"
+    return f"{message.endpoint} {message.model or ''} · {message.cache_state} · {used}{cost} · {message.status}"
+
+
+def _step_json(step: StepRecord) -> dict[str, Any]:
+    return {
+        "id": step.id,
+        "address": step.address,
+        "kind": step.kind,
+        "state": step.state,
+        "status": step.status,
+        "input_hash": step.input_hash,
+        "output_hash": step.output_hash,
+        "duration_ms": step.duration_ms,
+        "error": step.error,
+    }
+
+
+def _message_json(message: MessageRecord) -> dict[str, Any]:
+    return {
+        "id": message.id,
+        "step": message.step_id,
+        "endpoint": message.endpoint,
+        "model": message.model,
+        "model_served": message.model_served,
+        "cache_state": message.cache_state,
+        "status": message.status,
+        "exact_key": message.exact_key,
+        "input_tokens": message.usage.input_tokens,
+        "output_tokens": message.usage.output_tokens,
+        "cost": None if message.cost is None else f"{message.cost:f}",
+        "latency_ms": message.latency_ms,
+    }
+
+
+@run_app.command("replay")
+def replay(run: RunArgument, *, target: TargetOption, code: CodeOption = "", json: JsonOption = False) -> None:
+    """Run the current code with all answers from the recording, and say what differs. Costs nothing."""
+    parent = _recording(run)
+    outcome = replay_run(
+        parent,
+        target=load_target(target),
+        sink=process_store(),
+        code_version=code_version(code) if code else None,
+    )
+    _show(outcome, json=json)
+
+
+@run_app.command("fork")
+def fork(
+    run: RunArgument,
+    *,
+    target: TargetOption,
+    at: Annotated[str, typer.Option("--at", help="Address of the step to fork at, e.g. draft or plan/search#1.")],
+    set_: Annotated[str, typer.Option("--set", help="The one change: prompt:NAME=@FILE, model=NAME, input:NAME=…")],
+    code: CodeOption = "",
+    mode: Annotated[str, typer.Option(help="auto calls the provider for what is new; replay never does.")] = "auto",
+    json: JsonOption = False,
+) -> None:
+    """Run a finished run again with exactly one change; only what the change touches is executed.
+
+    Example: goldfork run fork triage --target app:triage --at draft --set prompt:draft=@new.txt
+    """
+    parent = _recording(run)
+    outcome = fork_run(
+        parent,
+        target=load_target(target),
+        change=Change.parse(set_, at=at),
+        mode=mode,
+        sink=process_store(),
+        code_version=code_version(code) if code else None,
+    )
+    _show(outcome, json=json)
+
+
+@run_app.command("diff")
+def diff(run: RunArgument, other: RunArgument, *, json: JsonOption = False) -> None:
+    """Compare two recorded runs step by step, hashes first."""
+    ours, theirs = _recording(other), _recording(run)
+    result = compare(ours, theirs)
+    if json:
+        print_json({"run": ours.run.id, "parent": theirs.run.id, **_diff_json(result)})
+        return
+    _print_diff(result)
+
+
+def _recording(ref: str) -> Recording:
+    store = process_store()
+    found = store.run(ref)
+    recording = store.recording(found.id if found else ref)
+    if recording is None:
+        raise UsageError(f"there is no run {ref!r}; `goldfork run list` shows what the store holds")
+    return recording
+
+
+def _show(outcome: RunOutcome, *, json: bool) -> None:
+    if json:
+        print_json(outcome_json(outcome))
+    else:
+        _print_diff(outcome.diff)
+        counts = outcome.counts
+        console().print(
+            f"steps: {counts.steps_reused} reused, {counts.steps_run} run · tools: {counts.tools_answered} answered, "
+            f"{counts.tools_called} called, {counts.tools_dry} dry · "
+            f"tokens: {counts.tokens_spent} spent, {counts.tokens_saved} saved"
+        )
+        for line in (*outcome.misses, *([outcome.error] if outcome.error and not outcome.misses else [])):
+            console().print(line, style="red", markup=False)
+    if outcome.status != "ok":
+        raise typer.Exit(1)
+
+
+def outcome_json(outcome: RunOutcome) -> dict[str, Any]:
+    """The machine form of a replay or fork (docs/json.md)."""
+    counts = outcome.counts
+    money = {
+        "spent": None if counts.cost_spent is None else f"{counts.cost_spent:f}",
+        "saved": None if counts.cost_saved is None else f"{counts.cost_saved:f}",
+        "currency": counts.currency,
+    }
+    fork_part = {} if outcome.change is None else {"at": outcome.change.at, "change": outcome.change.as_dict()}
+    return {
+        "run": outcome.run.run.id,
+        "parent": outcome.parent.run.id if outcome.parent else None,
+        **fork_part,
+        "status": outcome.status,
+        "error": outcome.error,
+        "missing": list(outcome.misses),
+        **_diff_json(outcome.diff),
+        "tokens": {"spent": counts.tokens_spent, "saved": counts.tokens_saved},
+        "cost": money,
+        "provider_calls": counts.provider_calls,
+        "undeclared": list(outcome.undeclared),
+        "drift": list(outcome.drift),
+    }
+
+
+def _diff_json(diff: Any) -> dict[str, Any]:
+    keys = ("key", "name", "scope", "occurrence", "state", "input_hash", "output_hash", "equal")
+    return {
+        "steps": [{key: getattr(step, key) for key in keys} for step in diff.steps],
+        "first_divergence": diff.first_divergence,
+    }
+
+
+def _print_diff(diff: Any) -> None:
+    table = Table(box=None, header_style="bold")
+    for title in ("step", "state", "output"):
+        table.add_column(title)
+    words = {True: "equal", False: "[yellow]differs[/]", None: "-"}
+    for step in diff.steps:
+        table.add_row(step.address, step.state, words[step.equal])
+    out = console()
+    out.print(table)
+    first = diff.first_divergence
+    out.print(f"first divergence: {first}" if first else "no step differs")
+    for change in diff.output:
+        out.print(f"  {change.path}: {change.kind}", markup=False)

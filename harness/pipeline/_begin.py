@@ -1,0 +1,214 @@
+"""Starting and ending a step: what every kind of step function shares."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.canonical import canonical_json, content_hash
+from harness.errors import ChangeError
+from harness.pipeline._snapshot import Snapshot, output_snapshot, restore, snapshot
+from harness.record import Status, StepKind, StepRecord
+from harness.session import Frame, StepAnswer, StepHandle, StepStart, call_frame, new_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSpec:
+    """What a decorator declares about a step."""
+
+    name: str
+    kind: StepKind
+    signature: inspect.Signature
+    ignore: tuple[str, ...] = ()
+    """Parameters left out of the content key: clocks, run ids."""
+    skippable: bool = True
+    """Whether a fork may skip the body; a ``with`` block's body always runs."""
+
+
+@dataclass(slots=True)
+class Begun:
+    """A step that has started."""
+
+    frame: Frame
+    arguments: inspect.BoundArguments
+    before: Snapshot | None
+    """Snapshot of the arguments."""
+    started: float
+    answer: StepAnswer | None = None
+    """The recorded step that proves the body may be skipped."""
+    forced: tuple[Any] | None = None
+    """The output that the fork's change dictates."""
+
+    @property
+    def skipped(self) -> bool:
+        """Whether the body is not run."""
+        return self.answer is not None or self.forced is not None
+
+
+def bind(signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
+    """Arguments by name, defaults applied."""
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound
+
+
+def begin(spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Begun:
+    """Start a step under the current frame: apply a declared input change, snapshot, ask for reuse, record."""
+    parent = call_frame()
+    run = parent.run
+    bound = bind(spec.signature, args, kwargs)
+    scope = parent.scope
+    occurrence = run.occurrence("step", scope, spec.name)
+    forced = _apply_change(parent, spec, bound, scope, occurrence) if spec.skippable else None
+    before = snapshot(bound.arguments)
+    key = step_key(spec, bound)
+    answer = None
+    if spec.skippable and forced is None and run.plan.resolver is not None and before is not None:
+        start = StepStart(name=spec.name, scope=scope, occurrence=occurrence, key=key, input_hash=before.hash)
+        answer = run.plan.resolver.reuse(start)
+    record = StepRecord(
+        id=new_id(),
+        run_id=run.id,
+        parent_id=parent.step.record.id,
+        seq=run.next_seq(),
+        name=spec.name,
+        kind=spec.kind,
+        scope=scope,
+        occurrence=occurrence,
+        key=key,
+        status="running",
+        input_hash=before.hash if before else None,
+        started_at=run.plan.clock.now(),
+    )
+    if answer is None:
+        run.emit(record, blobs={before.hash: before.data} if before else None)
+    inner = f"{scope}/{spec.name}" if scope else spec.name
+    frame = Frame(run, StepHandle(record), inner)
+    return Begun(frame, bound, before, run.plan.clock.monotonic(), answer, forced)
+
+
+def step_key(spec: StepSpec, bound: inspect.BoundArguments) -> str:
+    """Content key of a step: its name and its canonical inputs without the ignored ones."""
+    counted = {name: value for name, value in bound.arguments.items() if name not in spec.ignore}
+    inputs = snapshot(counted)
+    digest = inputs.hash if inputs else "unserialisable"
+    return content_hash(canonical_json({"step": spec.name, "inputs": digest}))
+
+
+def _apply_change(
+    parent: Frame, spec: StepSpec, bound: inspect.BoundArguments, scope: str, occurrence: int
+) -> tuple[Any] | None:
+    change = parent.run.plan.change
+    if change is None or not change.addresses(scope, spec.name, occurrence):
+        return None
+    if change.kind == "output":
+        return (change.value,)
+    if change.kind == "input":
+        change_input(bound, change.name, change.value, spec.name)
+    return None
+
+
+def change_input(bound: inspect.BoundArguments, name: str, value: Any, step: str) -> None:
+    """Replace one argument, or all of them when no name is given.
+
+    Raises:
+        ChangeError: There is no such parameter.
+    """
+    values = {name: value} if name else value
+    if not isinstance(values, Mapping):
+        raise ChangeError(
+            f"the new input of {step!r} must be an object with its parameters, or name one: input:NAME=VALUE"
+        )
+    for key, item in values.items():
+        if key not in bound.arguments:
+            known = ", ".join(bound.arguments) or "none"
+            raise ChangeError(f"step {step!r} has no parameter {key!r}; it has: {known}")
+        bound.arguments[key] = item
+
+
+def end(begun: Begun, output: Any) -> None:
+    """Record a step that returned."""
+    frame, run = begun.frame, begun.frame.run
+    after = output_snapshot(output)
+    again = snapshot(begun.arguments.arguments)
+    mutated = (again.hash if again else None) != (begun.before.hash if begun.before else None)
+    record = replace(
+        frame.step.record,
+        status="ok",
+        output_hash=after.hash if after else None,
+        mutated=mutated,
+        duration_ms=_elapsed(begun),
+    )
+    frame.step.record = record
+    run.emit(record, blobs={after.hash: after.data} if after else None)
+
+
+def fail(begun: Begun, error: BaseException) -> None:
+    """Record a step that raised."""
+    frame = begun.frame
+    status: Status = "interrupted" if isinstance(error, GeneratorExit | KeyboardInterrupt) else "error"
+    record = replace(frame.step.record, status=status, error=describe(error), duration_ms=_elapsed(begun))
+    frame.step.record = record
+    frame.run.emit(record)
+
+
+def skip(begun: Begun) -> Any:
+    """Record a step whose body is not run, and return its output."""
+    if begun.forced is not None:
+        end(begun, begun.forced[0])
+        return begun.forced[0]
+    if begun.answer is None:
+        raise AssertionError("skip() is called only for skipped steps")
+    data = begun.answer.output()
+    if data is None or begun.answer.step.output_hash is None:
+        raise AssertionError(f"step {begun.answer.step.address!r} was offered for reuse without an output")
+    _advance(begun.frame, begun.answer)
+    record = replace(
+        begun.frame.step.record,
+        status="ok",
+        state="reused",
+        output_hash=begun.answer.step.output_hash,
+        reused_from=begun.answer.step.id,
+        duration_ms=_elapsed(begun),
+    )
+    blobs = {begun.answer.step.output_hash: data}
+    if begun.before is not None:
+        blobs[begun.before.hash] = begun.before.data
+    begun.frame.run.emit(record, blobs=blobs)
+    return restore(data)
+
+
+def _advance(frame: Frame, answer: StepAnswer) -> None:
+    """Count what the skipped body would have started, so that later equal calls keep their occurrence."""
+    run, inside = frame.run, subtree(answer)
+    for message in answer.recording.messages:
+        if message.step_id in inside:
+            run.occurrence("message", message.scope, message.exact_key)
+    for step in answer.recording.steps:
+        if step.id in inside and step.id != answer.step.id:
+            kind = "tool" if step.kind == "tool" else "step"
+            run.occurrence(kind, step.scope, step.key if step.kind == "tool" else step.name)
+    for value in answer.recording.volatile:
+        if value.scope == frame.scope or value.scope.startswith(f"{frame.scope}/"):
+            run.occurrence("volatile", value.scope, value.name)
+
+
+def subtree(answer: StepAnswer) -> frozenset[str]:
+    """Ids of a recorded step and all steps below it."""
+    inside = {answer.step.id}
+    for step in answer.recording.steps:
+        if step.parent_id in inside:
+            inside.add(step.id)
+    return frozenset(inside)
+
+
+def describe(error: BaseException) -> str:
+    """``Type: message`` of an error."""
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _elapsed(begun: Begun) -> float:
+    return (begun.frame.run.plan.clock.monotonic() - begun.started) * 1000
