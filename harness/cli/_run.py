@@ -13,7 +13,7 @@ from harness.errors import UsageError
 from harness.record import MessageRecord, Recording, StepRecord
 from harness.replay import RunOutcome, code_version, compare, content, fork_run, load_target, replay_run
 from harness.session import Change, process_store
-from harness.store import RunSummary
+from harness.store import RunStatus, RunSummary
 
 run_app = typer.Typer(help="Look at recorded runs, replay them, fork them at a step.", no_args_is_help=True)
 app.add_typer(run_app, name="run")
@@ -29,12 +29,12 @@ CodeOption = Annotated[
 def list_runs(
     *,
     workflow: Annotated[str, typer.Option(help="Only runs of this workflow.")] = "",
-    status: Annotated[str, typer.Option(help="Only ok, error, running, interrupted or abandoned.")] = "",
+    status: Annotated[RunStatus | None, typer.Option(help="Only runs that ended, or stand, so.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many, newest first.")] = 20,
     json: JsonOption = False,
 ) -> None:
     """List runs, newest first. Example: goldfork run list --workflow triage --status error."""
-    rows = process_store().runs(limit=limit, workflow=workflow or None, status=status or None)
+    rows = process_store().runs(limit=limit, workflow=workflow or None, status=status)
     if json:
         for row in rows:
             print_json(_run_row(row))

@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.canonical import canonical_json, content_hash
 from harness.errors import ChangeError
+from harness.pipeline._reuse import take_over
 from harness.pipeline._snapshot import Snapshot, output_snapshot, restore, snapshot
 from harness.record import Status, StepKind, StepRecord
 from harness.session import Frame, StepAnswer, StepHandle, StepStart, call_frame, new_id
@@ -162,9 +163,8 @@ def skip(begun: Begun) -> Any:
     if begun.answer is None:
         raise AssertionError("skip() is called only for skipped steps")
     data = begun.answer.output()
-    if data is None or begun.answer.step.output_hash is None:
-        raise AssertionError(f"step {begun.answer.step.address!r} was offered for reuse without an output")
-    _advance(begun.frame, begun.answer)
+    if data is None or begun.before is None:
+        raise AssertionError(f"step {begun.answer.step.address!r} was offered for reuse without its content")
     record = replace(
         begun.frame.step.record,
         status="ok",
@@ -173,35 +173,11 @@ def skip(begun: Begun) -> Any:
         reused_from=begun.answer.step.id,
         duration_ms=_elapsed(begun),
     )
-    blobs = {begun.answer.step.output_hash: data}
-    if begun.before is not None:
-        blobs[begun.before.hash] = begun.before.data
-    begun.frame.run.emit(record, blobs=blobs)
+    records, blobs = take_over(begun.frame, begun.answer)
+    blobs[begun.before.hash] = begun.before.data
+    blobs[content_hash(data)] = data
+    begun.frame.run.emit(record, *records, blobs=blobs)
     return restore(data)
-
-
-def _advance(frame: Frame, answer: StepAnswer) -> None:
-    """Count what the skipped body would have started, so that later equal calls keep their occurrence."""
-    run, inside = frame.run, subtree(answer)
-    for message in answer.recording.messages:
-        if message.step_id in inside:
-            run.occurrence("message", message.scope, message.exact_key)
-    for step in answer.recording.steps:
-        if step.id in inside and step.id != answer.step.id:
-            kind = "tool" if step.kind == "tool" else "step"
-            run.occurrence(kind, step.scope, step.key if step.kind == "tool" else step.name)
-    for value in answer.recording.volatile:
-        if value.scope == frame.scope or value.scope.startswith(f"{frame.scope}/"):
-            run.occurrence("volatile", value.scope, value.name)
-
-
-def subtree(answer: StepAnswer) -> frozenset[str]:
-    """Ids of a recorded step and all steps below it."""
-    inside = {answer.step.id}
-    for step in answer.recording.steps:
-        if step.parent_id in inside:
-            inside.add(step.id)
-    return frozenset(inside)
 
 
 def describe(error: BaseException) -> str:

@@ -19,11 +19,11 @@ from pathlib import Path, PurePath
 from typing import Any
 from uuid import UUID
 
-from harness.canonical import canonical_json, content_hash, parse_json
+from harness.canonical import canonical_json, content_hash, from_canonical
 from harness.errors import CanonicalError, GoldforkError
 
 TAG = "$goldfork"
-_DEPTH = 500
+_DEPTH = 200
 
 
 class NotReusable(GoldforkError):
@@ -78,7 +78,7 @@ def output_snapshot(value: Any) -> Snapshot | None:
         exact = False
     if exact:
         return taken
-    data = canonical_json({TAG: "inexact", "v": parse_json(taken.data)})
+    data = canonical_json({TAG: "inexact", "v": from_canonical(taken.data)})
     return Snapshot(data, content_hash(data))
 
 
@@ -89,14 +89,14 @@ def restore(data: bytes) -> Any:
         NotReusable: Its type is not imported here, or it never decoded to an equal value.
     """
     try:
-        return _decode(parse_json(data))
+        return _decode(from_canonical(data))
     except CanonicalError as error:
         raise NotReusable(f"snapshot cannot be read: {error}") from error
 
 
 def plain(data: bytes) -> Any:
     """A snapshot as plain JSON values, type tags dropped: what evaluators and reports see."""
-    return _plain(parse_json(data))
+    return _plain(from_canonical(data))
 
 
 def _encode(value: Any, depth: int) -> Any:

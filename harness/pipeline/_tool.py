@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar, overload
 
-from harness.canonical import canonical_json, content_hash, parse_json, tool_key
+from harness.canonical import canonical_json, content_hash, from_canonical, tool_key
 from harness.errors import RecordingMissing, SideEffectBlocked, ToolUndeclared
 from harness.pipeline._begin import Begun, StepSpec, bind, describe, end, fail
 from harness.pipeline._snapshot import plain, restore, snapshot
@@ -173,7 +173,7 @@ def _begin(spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
 def _key(spec: ToolSpec, arguments: bytes | None) -> str:
     if arguments is None:
         return content_hash(canonical_json({"tool": spec.step.name, "arguments": "unserialisable"}))
-    return tool_key(spec.step.name, spec.version, parse_json(arguments))
+    return tool_key(spec.step.name, spec.version, from_canonical(arguments))
 
 
 def _without_body(spec: ToolSpec, begun: Begun, call: ToolCall) -> tuple[Any] | None:
@@ -264,8 +264,11 @@ def _error(text: str) -> Exception:
     kind = getattr(builtins, name, None)
     if isinstance(kind, type) and issubclass(kind, Exception):
         try:
+            if kind is KeyError:
+                # Its text is the repr of the key.
+                return KeyError(ast.literal_eval(message))
             return kind(message)
-        except TypeError:
+        except (TypeError, ValueError, SyntaxError):
             pass
     return RuntimeError(text)
 

@@ -6,28 +6,19 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from harness.record import MessageRecord, Recording
-from harness.replay._diff import skipped_steps
 from harness.replay._values import Counts
 
 
-def count(run: Recording, parent: Recording | None) -> Counts:
-    """Counts of one run; the messages inside skipped steps are read off the parent."""
+def count(run: Recording) -> Counts:
+    """Counts of one run."""
     agents = [step for step in run.steps if step.kind != "tool" and step.parent_id is not None]
     tools = [step for step in run.steps if step.kind == "tool"]
     fresh = [message for message in run.messages if message.cache_state == "live"]
     saved = [message for message in run.messages if message.cache_state != "live"]
-    reused_below = 0
-    if parent is not None:
-        inside = skipped_steps(run, parent)
-        saved += [message for message in parent.messages if message.step_id in inside]
-        tops = {step.reused_from for step in run.steps}
-        reused_below = sum(
-            1 for step in parent.steps if step.id in inside and step.kind != "tool" and step.id not in tops
-        )
     spent_tokens, unknown_spent = _tokens(fresh)
     saved_tokens, unknown_saved = _tokens(saved)
     return Counts(
-        steps_reused=sum(step.state == "reused" for step in agents) + reused_below,
+        steps_reused=sum(step.state == "reused" for step in agents),
         steps_run=sum(step.state == "run" for step in agents),
         tools_answered=sum(step.state == "answered" for step in tools),
         tools_called=sum(step.state == "called" for step in tools),

@@ -16,13 +16,11 @@ from harness.replay._values import RunDiff, StepDiff, StepWord, ValueChange
 def compare(run: Recording, parent: Recording | None) -> RunDiff:
     """The trajectory of a run beside its parent's.
 
-    Steps are paired by scope, name (for tools: name and place among that tool's calls) and occurrence. A step whose
-    parent step was skipped over is compared by the skipped step's hash.
+    Steps are paired by scope, name and occurrence (for tools: the place among that tool's calls).
     """
     ours, theirs = _numbered(run.steps), _numbered(parent.steps if parent else ())
-    skipped = skipped_steps(run, parent) if parent else set()
     diffs = [_pair(step, theirs.get(place)) for place, step in ours.items()]
-    diffs += [_removed(step) for place, step in theirs.items() if place not in ours and step.id not in skipped]
+    diffs += [_removed(step) for place, step in theirs.items() if place not in ours]
     first = next((diff.address for diff in diffs if parent is not None and _differs(diff)), None)
     equal = None
     if parent is not None and run.run.output_hash and parent.run.output_hash:
@@ -93,15 +91,6 @@ def _numbered(steps: Iterable[StepRecord]) -> dict[Place, StepRecord]:
             tools[step.scope, step.name] += 1
         placed[step.scope, step.name, number] = step
     return placed
-
-
-def skipped_steps(run: Recording, parent: Recording) -> set[str]:
-    """Ids of the parent's steps that were skipped, the ones below them included."""
-    inside = {step.reused_from for step in run.steps if step.state == "reused" and step.reused_from}
-    for step in parent.steps:
-        if step.parent_id in inside:
-            inside.add(step.id)
-    return {str(step_id) for step_id in inside}
 
 
 def _pair(step: StepRecord, other: StepRecord | None) -> StepDiff:

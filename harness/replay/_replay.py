@@ -234,7 +234,7 @@ def _execute(target: Callable[..., Any], inputs: Any, plan: RunPlan, *, parent: 
         misses=tuple(run.misses),
         blocked=tuple(run.blocked),
         change=plan.change,
-        counts=count(ours, parent),
+        counts=count(ours),
         diff=compare(ours, parent),
         duration_ms=(time.monotonic() - began) * 1000,
     )
