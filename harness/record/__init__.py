@@ -1,5 +1,7 @@
 """Recording and its parts: frozen values shared by dataset, store, gateway and replay."""
 
+from harness.record._encoding import decode_body
+from harness.record._sse import SseEvent, SseParser
 from harness.record._values import (
     RECORDED,
     CacheState,
@@ -19,10 +21,13 @@ from harness.record._values import (
     Usage,
     VolatileRecord,
 )
+from harness.record._view_values import ChoiceView, RequestView, ResponseView, ToolCallView
+from harness.record._views import StreamView, is_event_stream, request_view, view_response
 
 __all__ = [
     "RECORDED",
     "CacheState",
+    "ChoiceView",
     "ChunkRecord",
     "Determinism",
     "Exchange",
@@ -31,11 +36,21 @@ __all__ = [
     "Record",
     "Recording",
     "RecordingSource",
+    "RequestView",
+    "ResponseView",
     "RunRecord",
+    "SseEvent",
+    "SseParser",
     "Status",
     "StepKind",
     "StepRecord",
     "StepState",
+    "StreamView",
+    "ToolCallView",
     "Usage",
     "VolatileRecord",
+    "decode_body",
+    "is_event_stream",
+    "request_view",
+    "view_response",
 ]

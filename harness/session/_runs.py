@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.canonical import content_hash
 from harness.errors import DatasetMissing, UsageError
@@ -30,17 +31,26 @@ from harness.session._state import (
     new_id,
     planned,
 )
-from harness.settings import Settings, load_settings
 from harness.store import Store, open_store
+
+if TYPE_CHECKING:
+    from harness.settings import Settings
 
 _lock = threading.Lock()
 _stores: dict[tuple[int, str], Store] = {}
 _process: dict[int, PlanBlock] = {}
 
 
+def _settings() -> Settings:
+    # Late, because reading settings needs pydantic-settings, which would double the time of `import harness`.
+    from harness.settings import load_settings
+
+    return load_settings()
+
+
 def process_store(settings: Settings | None = None) -> Store:
     """The store of this process, opened on first use; a forked child opens its own."""
-    settings = settings or load_settings()
+    settings = settings or _settings()
     key = os.getpid(), settings.url
     with _lock:
         if key not in _stores:
@@ -61,7 +71,7 @@ def default_plan(workflow: str) -> RunPlan:
     Raises:
         UsageError: Replay is asked for and there is no recording to replay.
     """
-    settings = load_settings()
+    settings = _settings()
     mode = Mode(settings.mode)
     if mode is Mode.OFF:
         return RunPlan(mode=mode, sink=NullSink())
@@ -93,7 +103,7 @@ def find_recording(
     """
     from harness.dataset import GoldenDataset  # pydantic's import is paid only by who names a dataset
 
-    settings = settings or load_settings()
+    settings = settings or _settings()
     folder, colon, case = ref.rpartition(":")
     if colon:
         path = Path(folder)
@@ -118,7 +128,7 @@ def recording(ref: str, *, mode: Mode | str = Mode.REPLAY, arm: str = RECORDED, 
     Raises:
         UsageError: Nothing is recorded under that name.
     """
-    settings = load_settings()
+    settings = _settings()
     mode = Mode(mode)
     found = find_recording(ref, settings, arm=arm, trial=trial)
     if found is None and mode is Mode.REPLAY:

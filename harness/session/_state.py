@@ -141,6 +141,7 @@ class RunState:
         """Side effects kept dry: tool, arguments, and what was returned instead."""
         self._lock = threading.Lock()
         self._seq = 0
+        self._places: dict[str, int] = {}
         self._counts: defaultdict[tuple[str, str, str], int] = defaultdict(int)
         self._store_failed = False
 
@@ -189,7 +190,9 @@ class RunState:
                 if isinstance(record, StepRecord) and record.status != "running":
                     self.steps.append(record)
                 elif isinstance(record, MessageRecord) and record.status != "running":
-                    self.messages.append(record)
+                    # A retried attempt writes its message again: the newest record stands in the first one's place.
+                    place = self._places.setdefault(record.id, len(self.messages))
+                    self.messages[place : place + 1] = [record]
 
     def _notice(self, future: Future[None]) -> None:
         error = future.exception()

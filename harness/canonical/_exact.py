@@ -1,0 +1,142 @@
+"""The exact form of a request body: everything that can change the reply, and nothing that cannot."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.canonical._json import content_hash
+from harness.canonical._rules import CARRIERS, CONTENT, LONG_BASE64, SCHEMA_MAPS, SCHEMA_VALUES
+
+ORDER = "⟦order⟧"
+"""Key under which a schema's exact form keeps the order of its properties, where it is not the sorted one."""
+
+_DATA_URL = re.compile(r"data:(?P<type>[^,]*?);base64,(?P<data>[A-Za-z0-9+/_=\s-]*)", re.IGNORECASE)
+_BASE64 = re.compile(r"[A-Za-z0-9+/_\r\n-]+=*[\r\n]*")
+_SHORT = 8
+_NEEDED = ("⟦".encode(), b"\\u", b'data"', b"b64_json", b"url", b'"properties"')
+
+
+def needs_rewriting(body: bytes, volatile: Sequence[tuple[str, str]]) -> bool:
+    """Whether ``ExactForm`` could change anything in a body, judged by its bytes."""
+    return bool(volatile) or any(mark in body for mark in _NEEDED)
+
+
+class ExactForm:
+    """Rewrites a parsed body for the exact key; the result is JSON again.
+
+    Text that our own marks could be mistaken for is escaped by doubling ``⟦``; declared volatile values become
+    ``⟦name#i⟧``; embedded files become their media type, length and digest.
+    """
+
+    def __init__(self, volatile: Sequence[tuple[str, str]]) -> None:
+        self.remote = False
+        """Whether a URL was met whose content may change behind it."""
+        self._places = _places(volatile)
+        self._pattern = _pattern(self._places)
+
+    def body(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The exact form of a whole body."""
+        return {
+            _escaped(name): self.value(value, name) if name in CONTENT else self._schema(value, name)
+            for name, value in body.items()
+        }
+
+    def value(self, value: Any, field: str = "") -> Any:
+        """The exact form of a value that stands under ``field``."""
+        if isinstance(value, str):
+            return self._carried(value) if field in CARRIERS else self._text(value)
+        if isinstance(value, dict):
+            return {_escaped(key): self.value(item, key) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.value(item, field) for item in value]
+        return value
+
+    def _schema(self, value: Any, field: str = "") -> Any:
+        if isinstance(value, list):
+            return [self._schema(item, field) for item in value]
+        if not isinstance(value, dict):
+            return self.value(value, field)
+        made: dict[str, Any] = {}
+        for key, item in value.items():
+            if key in SCHEMA_MAPS and isinstance(item, dict):
+                made[key] = {_escaped(name): self._schema(part) for name, part in item.items()}
+            elif key in SCHEMA_VALUES:
+                made[key] = self.value(item)
+            else:
+                made[_escaped(key)] = self._schema(item, key)
+        names = value.get("properties")
+        if isinstance(names, dict) and list(names) != sorted(names):
+            made[ORDER] = [self._text(name) for name in names]
+        return made
+
+    def _carried(self, text: str) -> str:
+        url = _DATA_URL.fullmatch(text)
+        if url:
+            data = _decoded(url["data"])
+            if data is not None:
+                return _digest(url["type"].lower(), data)
+        elif text[:8].lower().startswith(("http://", "https://")):
+            self.remote = True
+        elif len(text) >= LONG_BASE64 and _BASE64.fullmatch(text):
+            data = _decoded(text)
+            if data is not None:
+                return _digest("base64", data)
+        return self._text(text)
+
+    def _text(self, text: str) -> str:
+        if self._pattern is None:
+            return _escaped(text)
+        # The pattern has one group, so that every second piece is a declared value.
+        pieces = self._pattern.split(text)
+        pieces[1::2] = [self._places[piece] for piece in pieces[1::2]]
+        pieces[::2] = [_escaped(piece) for piece in pieces[::2]]
+        return "".join(pieces)
+
+
+def _escaped(text: str) -> str:
+    return text if text.isascii() else text.replace("⟦", "⟦⟦")
+
+
+def _digest(label: str, data: bytes) -> str:
+    return f"⟦{_escaped(label)};{len(data)};sha256:{content_hash(data)}⟧"
+
+
+def _decoded(text: str) -> bytes | None:
+    """The bytes that base64 in either alphabet, padded or not, stands for; ``None`` if it is not clean base64."""
+    plain = re.sub(r"\s", "", text).replace("-", "+").replace("_", "/").rstrip("=")
+    try:
+        data = base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except binascii.Error:
+        return None
+    # Stray bits in the last character are lost in decoding: two texts must not become one.
+    return data if base64.b64encode(data).decode().rstrip("=") == plain else None
+
+
+def _places(volatile: Sequence[tuple[str, str]]) -> dict[str, str]:
+    counts: defaultdict[str, int] = defaultdict(int)
+    places: dict[str, str] = {}
+    for name, text in volatile:
+        label = name.replace("⟦", "").replace("⟧", "")
+        if text:
+            places.setdefault(text, f"⟦{label}#{counts[name]}⟧")
+        counts[name] += 1
+    return places
+
+
+def _pattern(places: dict[str, str]) -> re.Pattern[str] | None:
+    if not places:
+        return None
+    longest_first = sorted(places, key=lambda text: (-len(text), text))
+    return re.compile("(" + "|".join(_bounded(text) for text in longest_first) + ")")
+
+
+def _bounded(text: str) -> str:
+    """A short value counts only as a word of its own: the 7 of a dice roll is not the 7 of 1970."""
+    if len(text) >= _SHORT:
+        return re.escape(text)
+    return rf"(?<![^\W_]){re.escape(text)}(?![^\W_])"

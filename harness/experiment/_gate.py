@@ -1,0 +1,167 @@
+"""The gate: verdicts and thresholds become one word and one exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.dataset import Gate
+from harness.experiment._evaluators import LoadedEvaluator
+from harness.experiment._options import EvalOptions
+from harness.experiment._summary import coverage
+from harness.experiment._values import GateCheck, TrialResult, Verdict, Word
+from harness.experiment._verdict import Evidence, judge, worst
+from harness.score import Score, TrialScores
+
+INTERRUPTED = 130
+_CODES: Mapping[Word, int] = {
+    "not_measurable": 4,
+    "regressed": 1,
+    "inconclusive": 0,
+    "equivalent": 0,
+    "improved": 0,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ruling:
+    """What the gate says of an experiment."""
+
+    verdicts: Mapping[str, Verdict]
+    checks: tuple[GateCheck, ...]
+    word: Word
+    exit_code: int
+    notes: tuple[str, ...]
+
+
+def rule(
+    trials: Sequence[TrialResult],
+    scores: Sequence[Score],
+    *,
+    baseline: Mapping[str, Score],
+    evaluators: Sequence[LoadedEvaluator],
+    gate: Gate,
+    margins: Mapping[str, float],
+    options: EvalOptions,
+) -> Ruling:
+    """Give every scorer its verdict, and all of them together one word and one exit code."""
+    gated = dict.fromkeys([*gate.scorers, *gate.thresholds])
+    candidates = {score.name: score for score in scores}
+    loose = [name for name in gated if name in candidates and not calibrated(candidates[name])]
+    names = dict.fromkeys([*gated, *(score.name for score in scores if score.status != "skipped")])
+    by_name = {evaluator.name: evaluator for evaluator in evaluators}
+    verdicts = {}
+    for name in names:
+        candidate = candidates.get(name)
+        evaluator = by_name.get(candidate.evaluator if candidate else name)
+        verdicts[name] = judge(
+            _evidence(
+                name,
+                trials=trials,
+                candidate=candidate,
+                baseline=baseline.get(name),
+                evaluator=evaluator,
+                gate=gate,
+                margin=margins.get(name),
+                gating=name in gated and name not in loose,
+            )
+        )
+    measured = _measured_check(trials, gate)
+    checks = (measured, *_checks(verdicts, gate))
+    word = _overall(verdicts, trials, measured)
+    notes = tuple(f"{name} is judged by an uncalibrated judge: it is shown and does not gate" for name in loose)
+    return Ruling(verdicts=verdicts, checks=checks, word=word, exit_code=exit_code(word, options), notes=notes)
+
+
+def exit_code(word: Word, options: EvalOptions) -> int:
+    """The process's exit code for an overall word."""
+    code = 3 if word == "inconclusive" and options.strict else _CODES[word]
+    return 0 if options.report_only and code in {1, 3} else code
+
+
+def calibrated(score: Score) -> bool:
+    """Whether a score may gate: one whose detail says ``"calibrated": false`` may not."""
+    return score.detail.get("calibrated") is not False
+
+
+def trial_scores(trial: TrialResult, labels: Mapping[str, object]) -> TrialScores:
+    """A trial as evaluators summarise it."""
+    return TrialScores(case=trial.case, trial=trial.trial, group=trial.group, labels=labels, scores=trial.scores)
+
+
+def _evidence(
+    name: str,
+    *,
+    trials: Sequence[TrialResult],
+    candidate: Score | None,
+    baseline: Score | None,
+    evaluator: LoadedEvaluator | None,
+    gate: Gate,
+    margin: float | None,
+    gating: bool,
+) -> Evidence:
+    covered = coverage([trial_scores(trial, {}) for trial in trials], candidate.evaluator if candidate else name, name)
+    return Evidence(
+        name=name,
+        candidate=candidate,
+        baseline=baseline,
+        measured=covered.measured,
+        missing=covered.missing,
+        min_measured=gate.min_measured if gating else 0.0,
+        threshold=gate.thresholds.get(name) if gating else None,
+        margin=margin,
+        identical=all(_unchanged(trial, evaluator) for trial in trials),
+        gating=gating,
+    )
+
+
+def _unchanged(trial: TrialResult, evaluator: LoadedEvaluator | None) -> bool:
+    """Whether all that the evaluator looks at equals the recording, by hash.
+
+    A trial that lacks recordings was not measured and says nothing; one that raised is a change.
+    """
+    if trial.outcome.status == "missing":
+        return True
+    if trial.outcome.status == "error":
+        return False
+    diff = trial.outcome.diff
+    if evaluator is not None and evaluator.sees_run:
+        return trial.equal is True and diff.first_divergence is None
+    if evaluator is not None and evaluator.step is not None:
+        mine = [step for step in diff.steps if evaluator.step in {step.address, step.name}]
+        return bool(mine) and all(step.equal is True for step in mine)
+    return trial.equal is True
+
+
+def _measured_check(trials: Sequence[TrialResult], gate: Gate) -> GateCheck:
+    finished = sum(trial.outcome.status == "ok" for trial in trials)
+    passed = finished > 0 and finished >= gate.min_measured * len(trials)
+    first = next((trial for trial in trials if trial.outcome.status != "ok"), None)
+    reason = f"{finished} of {len(trials)} trials finished, {gate.min_measured:.0%} needed"
+    if first is not None:
+        why = first.outcome.misses[0] if first.outcome.misses else first.outcome.error
+        reason += f"; first without a result: case {first.case!r}, trial {first.trial}: {why}"
+    return GateCheck(name="measured", passed=passed, reason=reason)
+
+
+def _checks(verdicts: Mapping[str, Verdict], gate: Gate) -> list[GateCheck]:
+    checks = []
+    for name, verdict in verdicts.items():
+        if not verdict.gating:
+            continue
+        passed = verdict.word not in {"not_measurable", "regressed"}
+        least = gate.thresholds.get(name)
+        reason = verdict.reason
+        if passed and least is not None and verdict.candidate is not None:
+            reason = f"{verdict.candidate:.4g} is at least {least:.4g}; {reason}"
+        checks.append(GateCheck(name=name, passed=passed, reason=reason))
+    return checks
+
+
+def _overall(verdicts: Mapping[str, Verdict], trials: Sequence[TrialResult], measured: GateCheck) -> Word:
+    if not measured.passed:
+        return "not_measurable"
+    words = [verdict.word for verdict in verdicts.values() if verdict.gating]
+    if words:
+        return worst(words)
+    return "equivalent" if all(_unchanged(trial, None) for trial in trials) else "inconclusive"

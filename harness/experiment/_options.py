@@ -1,0 +1,58 @@
+"""How an experiment is to be run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.dataset import EvaluatorSpec
+from harness.experiment._values import TrialResult
+from harness.replay import Counts
+from harness.session import Change
+
+EvalMode = Literal["replay", "auto", "live"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalOptions:
+    """One configuration of an experiment; what is left out comes from the dataset."""
+
+    target: str | None = None
+    """``package.module:name`` of the workflow; the dataset's own when absent."""
+    mode: EvalMode = "replay"
+    """``replay`` never calls a provider, ``auto`` calls for what is not recorded, ``live`` calls for everything."""
+    change: Change | None = None
+    """Fork every case with this change instead of replaying it."""
+    trials: int | None = None
+    """Repetitions of each case; the dataset's number when absent."""
+    cases: tuple[str, ...] = ()
+    """Ids of the cases to run; all when empty."""
+    evaluators: tuple[EvaluatorSpec, ...] | None = None
+    """Evaluators to use instead of the dataset's."""
+    concurrency: int = 8
+    """Trials that run at once."""
+    resume: str | None = None
+    """Id of an interrupted experiment whose finished trials are kept."""
+    save_recordings: bool = False
+    """Write what was newly recorded into the dataset's files, for a new version of it."""
+    strict: bool = False
+    """``inconclusive`` exits with 3 instead of 0."""
+    report_only: bool = False
+    """Low scores do not fail; errors still do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far an experiment is."""
+
+    done: int
+    total: int
+    counts: Counts
+    """Of the finished trials together."""
+    last: TrialResult | None = None
+    """The trial that has just finished; ``None`` at the start."""
+
+
+Watcher = Callable[[Progress], None]
+"""Called in the runner's own thread at the start and after every trial."""

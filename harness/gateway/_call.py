@@ -1,0 +1,200 @@
+"""What becomes of a call: answered from the recording, sent and recorded, passed through, or refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from concurrent.futures import Future
+from contextvars import ContextVar
+from typing import Any
+
+from harness.errors import LiveCallForbidden, RecordingExhausted, RecordingMissing, StatefulFork
+from harness.gateway._explain import explain
+from harness.gateway._live import LiveCall
+from harness.gateway._outgoing import Outgoing
+from harness.gateway._served import Served, serve
+from harness.record import view_response
+from harness.session import Call, Frame, Mode, RunState, call_frame
+
+FORBID_LIVE = "GOLDFORK_FORBID_LIVE"
+"""Environment variable that turns every live model call into ``LiveCallForbidden``."""
+
+_last: ContextVar[LiveCall | Served | None] = ContextVar("goldfork_last_call", default=None)
+"""The call of this task or thread whose attempt failed: what an SDK's retry belongs to."""
+
+
+def open_call(outgoing: Outgoing, *, whole_client: bool) -> tuple[Outgoing, LiveCall | Served | None]:
+    """Decide about a request before it is sent; call it when the call starts.
+
+    Args:
+        outgoing: The request.
+        whole_client: The client is ours: in replay nothing of it may reach a socket, and every POST is recorded.
+
+    Returns:
+        The request as it is to be sent, and the call; ``None`` for one that passes through unrecorded.
+
+    Raises:
+        RecordingMissing: Replay, and the recording does not hold it (``RecordingExhausted``: no more of it).
+        LiveCallForbidden: It would have to go out and the environment forbids that.
+        StatefulFork: It continues a recorded response at a live provider.
+    """
+    frame = call_frame()
+    mode = frame.run.plan.mode
+    if mode is Mode.OFF:
+        return outgoing, None
+    if not (outgoing.is_model_call or (whole_client and outgoing.method == "POST")):
+        if mode is Mode.REPLAY and whole_client:
+            _miss(frame.run, RecordingMissing, _unrecordable(outgoing))
+        return outgoing, None
+    outgoing = outgoing.changed(frame)
+    return outgoing, _model_call(outgoing, frame, mode)
+
+
+def open_local(outgoing: Outgoing) -> tuple[Outgoing, LiveCall | Served | None]:
+    """As ``open_call``, for what this process computes itself: nothing leaves it, so nothing is forbidden."""
+    frame = call_frame()
+    mode = frame.run.plan.mode
+    return outgoing, None if mode is Mode.OFF else _model_call(outgoing, frame, mode, local=True)
+
+
+def _model_call(outgoing: Outgoing, frame: Frame, mode: Mode, *, local: bool = False) -> LiveCall | Served:
+    run = frame.run
+    keys = outgoing.keys(
+        (value.name, str(value.value)) for value in run.volatile if not value.name.startswith("prompt:")
+    )
+    earlier = _last.get()
+    if outgoing.retry and earlier is not None and _same(earlier, frame, keys.exact):
+        if isinstance(earlier, LiveCall):
+            earlier.repeat()
+        return earlier
+    call = Call(
+        scope=frame.scope,
+        method=outgoing.method,
+        endpoint=keys.endpoint,
+        exact_key=keys.exact,
+        semantic_key=keys.semantic,
+        occurrence=run.occurrence("message", frame.scope, keys.exact),
+        body=outgoing.stored,
+    )
+    resolver = run.plan.resolver
+    answer = resolver.message(call) if resolver is not None and mode is not Mode.LIVE else None
+    if answer is not None:
+        served = serve(answer, frame, outgoing, keys, call.occurrence)
+        remember(served, served.exchange.status)
+        return served
+    if mode is Mode.REPLAY:
+        used = resolver.recorded(call) if resolver is not None else 0
+        kind = RecordingExhausted if used else RecordingMissing
+        _miss(run, kind, explain(call, resolver.recordings if resolver else (), used=used))
+    if not local:
+        _may_go_out(outgoing, run)
+    return LiveCall(frame, outgoing, keys, call.occurrence)
+
+
+def remember(call: LiveCall | Served, status: int | None) -> None:
+    """Keep a failed attempt in mind, in case the SDK repeats it."""
+    _last.set(call if status is None or status >= 400 else None)
+
+
+def deliver(run: RunState, commit: Future[None] | None, reply: bytes) -> None:
+    """Wait until a reply is stored.
+
+    Raises:
+        StoreError: It could not be stored and the plan says ``raise``; it carries ``reply``.
+    """
+    if commit is not None:
+        run.deliver(commit, reply=reply)
+
+
+async def deliver_async(run: RunState, commit: Future[None] | None, reply: bytes) -> None:
+    """Wait until a reply is stored, without blocking the event loop.
+
+    Raises:
+        StoreError: It could not be stored and the plan says ``raise``; it carries ``reply``.
+    """
+    if commit is None:
+        return
+    if not commit.done() and _in_asyncio():
+        # asyncio.wait leaves the commit alone when this task is cancelled; awaiting it would cancel the write.
+        await asyncio.wait([asyncio.ensure_future(_settled(commit))])
+    run.deliver(commit, reply=reply)
+
+
+async def _settled(commit: Future[None]) -> None:
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+
+    def settle() -> None:
+        if not done.done():
+            done.set_result(None)
+
+    def wake(_: Future[None]) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle)
+
+    commit.add_done_callback(wake)
+    await done
+
+
+def _in_asyncio() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _same(earlier: LiveCall | Served, frame: Frame, exact_key: str) -> bool:
+    record = earlier.record if isinstance(earlier, LiveCall) else earlier.message
+    return (record.run_id, record.scope, record.exact_key) == (frame.run.id, frame.scope, exact_key)
+
+
+def _miss(run: RunState, kind: type[RecordingMissing], text: str) -> None:
+    run.misses.append(text)
+    raise kind(text)
+
+
+def _unrecordable(outgoing: Outgoing) -> str:
+    return (
+        f"{outgoing.method} {outgoing.path} is not a model call, so no recording answers it; "
+        "keep it out of what is replayed, or make it with a client that is not wrapped"
+    )
+
+
+def _may_go_out(outgoing: Outgoing, run: RunState) -> None:
+    if os.environ.get(FORBID_LIVE) == "1":
+        raise LiveCallForbidden(
+            f"{outgoing.method} {outgoing.path} to {outgoing.provider} is not recorded and {FORBID_LIVE}=1 "
+            "forbids live calls; replay a recording that holds it, or unset the variable"
+        )
+    identifier = _continues(outgoing.body)
+    if identifier is not None and _from_recording(identifier, run):
+        raise StatefulFork(
+            f"the request continues response {identifier!r}, which came from a recording, so the provider "
+            "cannot be asked to go on from it; send the conversation itself instead of previous_response_id"
+        )
+
+
+def _continues(body: bytes) -> str | None:
+    if b"previous_response_id" not in body:
+        return None
+    try:
+        data: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    found = data.get("previous_response_id") if isinstance(data, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def _from_recording(identifier: str, run: RunState) -> bool:
+    resolver = run.plan.resolver
+    for recording in resolver.recordings if resolver is not None else ():
+        for message in recording.messages:
+            answer = message.answer
+            if message.endpoint != "/responses" or answer is None or answer.body_hash is None:
+                continue
+            body = recording.read(answer.body_hash)
+            if view_response(message.endpoint, answer, body).response_id == identifier:
+                return True
+    return False

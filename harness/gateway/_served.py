@@ -1,0 +1,101 @@
+"""A model call that the recording answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from harness.canonical import RequestKeys
+from harness.errors import RecordingMissing
+from harness.gateway._live import message_record
+from harness.gateway._outgoing import Outgoing
+from harness.gateway._price import cost_of, price_for
+from harness.record import Exchange, Hash, MessageRecord
+from harness.session import Answer, Frame, RunState
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The recorded final attempt: status, headers, and the body as received."""
+
+    run: RunState
+    message: MessageRecord
+    """As written for this run, with ``replay_of`` naming the recorded one."""
+    exchange: Exchange
+    body: bytes
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """The kept headers; a length that no longer fits the body is left out."""
+        size = str(len(self.body))
+        return [pair for pair in self.exchange.headers if pair[0].lower() != "content-length" or pair[1] == size]
+
+    def error(self) -> tuple[str, str] | None:
+        """Type name and message of the recorded transport error, if there was one.
+
+        Raises:
+            RecordingMissing: The recorded call was cut off before anything came back, so nothing can be served.
+        """
+        if self.exchange.error is None:
+            return None
+        if self.message.status == "interrupted":
+            raise RecordingMissing(self._cut_off())
+        name, _, text = self.exchange.error.partition(": ")
+        return name, text
+
+    def chunks(self) -> Iterator[bytes]:
+        """The body with the boundaries it was received with.
+
+        Raises:
+            RecordingMissing: The caller stopped here when this was recorded, and now reads on.
+        """
+        start = 0
+        for end, _ in self.exchange.chunks:
+            yield self.body[start:end]
+            start = end
+        if start < len(self.body):
+            yield self.body[start:]
+        if self.message.status == "interrupted":
+            text = self._cut_off()
+            self.run.misses.append(text)
+            raise RecordingMissing(text)
+
+    def _cut_off(self) -> str:
+        return (
+            f"message {self.message.replay_of!r} was recorded only up to where its caller stopped reading, "
+            "and this run reads on; record it again with GOLDFORK_MODE=live"
+        )
+
+
+def serve(answer: Answer, frame: Frame, outgoing: Outgoing, keys: RequestKeys, occurrence: int) -> Served:
+    """Answer a call from the recording, and write that this run got it there."""
+    recorded, run = answer.message, frame.run
+    exchange = recorded.answer
+    if exchange is None:
+        raise RecordingMissing(f"message {recorded.id!r} holds no answer; record its run again")
+    begun = run.plan.clock.monotonic()
+    body = b"" if exchange.body_hash is None else answer.recording.read(exchange.body_hash)
+    fresh = message_record(frame, outgoing, keys, occurrence)
+    cost = recorded.cost
+    if cost is None:
+        cost = cost_of(recorded.usage, price_for(run, recorded.model, recorded.model_served))
+    message = replace(
+        fresh,
+        exchanges=(exchange,),
+        streamed=recorded.streamed,
+        status=recorded.status,
+        cache_state="recorded",
+        replay_of=recorded.id,
+        model_served=recorded.model_served,
+        system_fingerprint=recorded.system_fingerprint,
+        usage=recorded.usage,
+        cost=cost,
+        finish_reasons=recorded.finish_reasons,
+        latency_ms=(run.plan.clock.monotonic() - begun) * 1000,
+        error=recorded.error,
+    )
+    blobs: dict[Hash, bytes] = {message.request_hash: outgoing.stored}
+    if exchange.body_hash is not None:
+        blobs[exchange.body_hash] = body
+    run.emit(message, blobs=blobs)
+    return Served(run, message, exchange, body)

@@ -1,0 +1,64 @@
+"""The machine's form: the object that ``goldfork eval --json`` prints. Its keys only ever grow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from harness.report._format import decimal
+from harness.report.summary import ScoreRow, Summary
+
+
+def to_json(summary: Summary, *, reports: Iterable[str] = ()) -> dict[str, Any]:
+    """The summary as JSON-ready data; unknown is ``None``, money a decimal string.
+
+    Args:
+        summary: What ``build`` made.
+        reports: Paths of the report files written beside it.
+    """
+    spending, work = summary.spending, summary.work
+    return {
+        "experiment": summary.experiment,
+        "dataset": summary.dataset,
+        "version": summary.version,
+        "mode": summary.mode,
+        "cases": len(summary.cases),
+        "trials": summary.trials,
+        "provider_calls": work.provider_calls,
+        "outputs_equal": summary.outputs_equal,
+        "tokens": {"spent": spending.tokens_spent, "saved": spending.tokens_saved},
+        "cost": {
+            "spent": decimal(spending.cost_spent),
+            "saved": decimal(spending.cost_saved),
+            "currency": spending.currency,
+        },
+        "steps": {"reused": work.steps_reused, "run": work.steps_run},
+        "tools": {"answered": work.tools_answered, "called": work.tools_called, "dry": work.tools_dry},
+        "scores": {row.name: _score(row) for row in summary.scores},
+        "verdicts": {row.name: _verdict(row) for row in summary.scores if row.word is not None},
+        "verdict": summary.verdict,
+        "exit_code": summary.exit_code,
+        "reports": [str(path) for path in reports],
+    }
+
+
+def render_json(summary: Summary) -> str:
+    """The same object as an indented document."""
+    return json.dumps(to_json(summary), indent=2, allow_nan=False) + "\n"
+
+
+def _score(row: ScoreRow) -> dict[str, Any]:
+    side = row.candidate
+    return {"value": side.value, "low": side.low, "high": side.high, "n": row.n, "missing": row.missing}
+
+
+def _verdict(row: ScoreRow) -> dict[str, Any]:
+    return {
+        "word": row.word,
+        "basis": row.basis,
+        "difference": row.difference,
+        "low": row.low,
+        "high": row.high,
+        "margin": row.margin,
+    }

@@ -1,0 +1,223 @@
+"""Storing content: each piece once, request bodies as chains of pieces."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+from harness.record._parts import Split, split
+from harness.store._codec import CHAIN, encode
+from harness.store._driver import Driver
+from harness.store._sql import insert_new
+
+BLOB: Final = ("id", "hash", "size", "codec", "layout", "chain", "data", "touched")
+LINK: Final = ("id", "prev", "blob", "touched")
+SPARED_SECONDS: Final = 3600
+"""Garbage collection leaves alone what was touched this recently."""
+_TRUST_SECONDS: Final = 900
+"""How long a writer relies on what it has seen, well below the spared time."""
+_SPLIT_BYTES: Final = 1024
+_REMEMBERED: Final = 50_000
+_AT_ONCE: Final = 400
+
+
+class Race(Exception):
+    """Another writer stored the same content first; the transaction has to be repeated."""
+
+
+class _Seen(NamedTuple):
+    id: int
+    chain: int | None
+    touched: int
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What is known to be in the database, by digest and by (previous link, blob)."""
+
+    blobs: dict[bytes, _Seen] = field(default_factory=dict)
+    links: dict[tuple[int, int], _Seen] = field(default_factory=dict)
+
+    def learn(self, other: _Memory) -> None:
+        """Take over what a transaction has found or written."""
+        if len(self.blobs) + len(self.links) > _REMEMBERED:
+            self.blobs.clear()
+            self.links.clear()
+        self.blobs.update(other.blobs)
+        self.links.update(other.links)
+
+
+class ContentWriter:
+    """Content of one writer's transactions; remembers what the database has."""
+
+    def __init__(self) -> None:
+        self._known = _Memory()
+        self._fresh = _Memory()
+        self._now = 0
+
+    def committed(self) -> None:
+        """The transaction is durable: remember what it wrote."""
+        self._known.learn(self._fresh)
+        self._fresh = _Memory()
+
+    def rolled_back(self) -> None:
+        """The transaction is gone; after a race also what was believed is in doubt."""
+        self._known, self._fresh = _Memory(), _Memory()
+
+    def store(
+        self, driver: Driver, contents: Mapping[bytes, bytes], requests: AbstractSet[bytes]
+    ) -> dict[bytes, int | None]:
+        """Store content inside the driver's transaction.
+
+        Args:
+            driver: With an open transaction.
+            contents: By digest.
+            requests: Digests of request bodies among them.
+
+        Returns:
+            The last chain link of each request given, ``None`` for one that is stored whole.
+
+        Raises:
+            Race: Another process stored a piece at the same time; repeat the transaction.
+        """
+        self._now = int(time.time())
+        self._look_up(driver, contents)
+        new = {digest: content for digest, content in contents.items() if not self._find(digest)}
+        splits = {
+            digest: found
+            for digest, content in new.items()
+            if len(content) > _SPLIT_BYTES
+            and _may_grow(content)
+            and (found := split(content)) is not None
+            and (found.growing or digest in requests)
+        }
+        plain = {digest: content for digest, content in new.items() if digest not in splits}
+        elements = {digest: _digests(found.growing) for digest, found in splits.items()}
+        for digest, found in splits.items():
+            plain.update(zip(elements[digest], found.growing, strict=True))
+            plain.update((_digest(piece), piece) for piece in (found.layout, *found.parts))
+        self._store_plain(driver, plain)
+        self._store_split(driver, new, splits, elements)
+        return {digest: seen.chain for digest in requests if (seen := self._find(digest)) is not None}
+
+    def _find(self, digest: bytes) -> _Seen | None:
+        seen = self._fresh.blobs.get(digest)
+        if seen is None:
+            seen = self._known.blobs.get(digest)
+            if seen is not None and seen.touched < self._now - _TRUST_SECONDS:
+                return None
+        return seen
+
+    def _look_up(self, driver: Driver, digests: Iterable[bytes]) -> None:
+        """Learn which of these the database has, and touch those not touched for a while."""
+        wanted = [digest for digest in digests if self._find(digest) is None]
+        stale: list[tuple[int, int]] = []
+        for start in range(0, len(wanted), _AT_ONCE):
+            some = wanted[start : start + _AT_ONCE]
+            marks = ", ".join([driver.mark] * len(some))
+            rows = driver.query(f"SELECT hash, id, chain, touched FROM blobs WHERE hash IN ({marks})", some)  # noqa: S608 - marks only
+            for digest, number, chain, touched in rows:
+                if touched < self._now - _TRUST_SECONDS:
+                    stale.append((self._now, number))
+                self._fresh.blobs[bytes(digest)] = _Seen(number, chain, self._now)
+        self._touch(driver, "blobs", stale)
+
+    def _touch(self, driver: Driver, table: str, stale: Sequence[tuple[int, int]]) -> None:
+        if not stale:
+            return
+        statement = f"UPDATE {table} SET touched = {driver.mark} WHERE id = {driver.mark}"  # noqa: S608 - names are constants
+        if driver.many(statement, stale) != len(stale):
+            raise Race(table)
+
+    def _store_plain(self, driver: Driver, contents: Mapping[bytes, bytes]) -> None:
+        self._look_up(driver, contents)
+        new = sorted(digest for digest in contents if self._find(digest) is None)
+        rows = []
+        for number, digest in zip(driver.allocate("blobs", len(new)) if new else (), new, strict=True):
+            content = contents[digest]
+            codec, data = encode(content)
+            rows.append((number, digest, len(content), codec, None, None, data, self._now))
+            self._fresh.blobs[digest] = _Seen(number, None, self._now)
+        self._insert(driver, "blobs", BLOB, rows)
+
+    def _store_split(
+        self,
+        driver: Driver,
+        contents: Mapping[bytes, bytes],
+        splits: Mapping[bytes, Split],
+        elements: Mapping[bytes, Sequence[bytes]],
+    ) -> None:
+        new = sorted(splits)
+        links: list[tuple[int, ...]] = []
+        rows = []
+        for number, digest in zip(driver.allocate("blobs", len(new)) if new else (), new, strict=True):
+            chain = self._link(driver, [self._blob(piece) for piece in elements[digest]], links)
+            layout = self._blob(_digest(splits[digest].layout))
+            rows.append((number, digest, len(contents[digest]), CHAIN, layout, chain, b"", self._now))
+            self._fresh.blobs[digest] = _Seen(number, chain, self._now)
+        self._insert(driver, "chains", LINK, links)
+        self._insert(driver, "blobs", BLOB, rows)
+
+    def _blob(self, digest: bytes) -> int:
+        seen = self._find(digest)
+        if seen is None:
+            raise Race("blobs")
+        return seen.id
+
+    def _link(self, driver: Driver, blobs: Sequence[int], new: list[tuple[int, ...]]) -> int | None:
+        """The id of the chain of these blobs; what the database lacks of it is appended to ``new``."""
+        prev, growing = 0, False
+        stale: list[tuple[int, int]] = []
+        ids: Iterator[int] = iter(())
+        for index, blob in enumerate(blobs):
+            found = self._fresh.links.get((prev, blob)) or self._trusted((prev, blob))
+            if found is None and not growing:
+                found = self._look_up_link(driver, prev, blob, stale)
+            if found is None:
+                if not growing:
+                    ids = iter(driver.allocate("chains", len(blobs) - index))
+                    growing = True
+                found = _Seen(next(ids), None, self._now)
+                self._fresh.links[prev, blob] = found
+                new.append((found.id, prev, blob, self._now))
+            prev = found.id
+        self._touch(driver, "chains", stale)
+        return prev or None
+
+    def _trusted(self, link: tuple[int, int]) -> _Seen | None:
+        seen = self._known.links.get(link)
+        return seen if seen is not None and seen.touched >= self._now - _TRUST_SECONDS else None
+
+    def _look_up_link(self, driver: Driver, prev: int, blob: int, stale: list[tuple[int, int]]) -> _Seen | None:
+        statement = f"SELECT id, touched FROM chains WHERE prev = {driver.mark} AND blob = {driver.mark}"  # noqa: S608 - marks only
+        rows = driver.query(statement, (prev, blob))
+        if not rows:
+            return None
+        number, touched = rows[0]
+        if touched < self._now - _TRUST_SECONDS:
+            stale.append((self._now, number))
+        self._fresh.links[prev, blob] = seen = _Seen(number, None, self._now)
+        return seen
+
+    def _insert(self, driver: Driver, table: str, columns: Sequence[str], rows: Sequence[tuple[object, ...]]) -> None:
+        if not rows:
+            return
+        key = ("hash",) if table == "blobs" else ("prev", "blob")
+        if driver.many(insert_new(table, columns, key=key, mark=driver.mark), rows) != len(rows):
+            raise Race(table)
+
+
+def _may_grow(content: bytes) -> bool:
+    return content[:1] == b"{" and (b'"messages"' in content or b'"input"' in content)
+
+
+def _digest(piece: bytes) -> bytes:
+    return sha256(piece).digest()
+
+
+def _digests(pieces: Iterable[bytes]) -> list[bytes]:
+    return [sha256(piece).digest() for piece in pieces]

@@ -1,0 +1,263 @@
+"""Records as rows and rows as records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import orjson
+
+from harness.record import (
+    ChunkRecord,
+    Exchange,
+    MessageRecord,
+    RunRecord,
+    StepRecord,
+    Usage,
+    VolatileRecord,
+)
+from harness.store._codec import pack, unpack
+from harness.store._packing import Packing, pack_hash, pack_json, pack_key, pack_text, unpack_json
+
+RULES: Final = "v1"
+
+# fmt: off
+RUN: Final = (
+    "id", "workflow", "status", "mode", "arm", "trial", "case", "experiment", "owner", "heartbeat_at", "started_at",
+    "ended_at", "input_hash", "output_hash", "error", "tags", "meta", "parent_run_id", "fork_step", "change",
+    "code_version", "fidelity", "usable", "rules",
+)
+STEP: Final = (
+    "id", "run_id", "parent_step_id", "seq", "name", "kind", "scope", "occurrence", "step_key", "status", "state",
+    "determinism", "ttl", "version", "input_hash", "output_hash", "mutated", "reused_from", "error", "started_at",
+    "duration_ms",
+)
+MESSAGE: Final = (
+    "id", "run_id", "step_id", "seq", "scope", "method", "endpoint", "provider", "exact_key", "semantic_key",
+    "occurrence", "request_hash", "request_chain", "request_type", "streamed", "status", "cache_state", "replay_of",
+    "model", "model_served", "system_fingerprint", "prompt_name", "prompt_version", "temperature", "seed",
+    "max_tokens", "params", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "cost",
+    "finish_reasons", "latency_ms", "first_chunk_ms", "error", "started_at",
+)
+# fmt: on
+REQUEST_CHAIN: Final = MESSAGE.index("request_chain")
+EXCHANGE: Final = ("message_id", "attempt", "status", "headers", "body_hash", "chunks", "error")
+CHUNK: Final = ("message_id", "number", "data", "offset_ms")
+VOLATILE: Final = ("run_id", "scope", "name", "occurrence", "value")
+OUTBOX: Final = ("kind", "id", "state", "attempts", "created_at")
+
+_INT64 = range(-(2**63), 2**63)
+
+
+def _text(value: str | None) -> str | None:
+    return None if value is None else pack_text(value)
+
+
+def _hash(value: str | None) -> bytes | None:
+    return None if value is None else pack_hash(value)
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _integer(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value in _INT64 else None
+
+
+def run_row(run: RunRecord, to: Packing, now: datetime) -> tuple[Any, ...]:
+    """A row of ``runs``."""
+    return (
+        to.id(run.id),
+        pack_text(run.workflow),
+        run.status,
+        run.mode,
+        pack_text(run.arm),
+        run.trial,
+        _text(run.case),
+        _text(run.experiment),
+        pack_text(run.owner),
+        to.time(now),
+        to.time(run.started_at),
+        to.time(run.ended_at),
+        _hash(run.input_hash),
+        _hash(run.output_hash),
+        _text(run.error),
+        pack_json(list(run.tags)),
+        pack_json(dict(run.metadata)),
+        _text(run.parent_run_id),
+        _text(run.fork_step),
+        None if run.change is None else pack_json(dict(run.change)),
+        _text(run.code_version),
+        run.fidelity,
+        run.usable,
+        RULES,
+    )
+
+
+def step_row(step: StepRecord, to: Packing) -> tuple[Any, ...]:
+    """A row of ``steps``."""
+    return (
+        to.id(step.id),
+        to.id(step.run_id),
+        to.id(step.parent_id),
+        step.seq,
+        pack_text(step.name),
+        step.kind,
+        pack_text(step.scope),
+        step.occurrence,
+        pack_key(step.key),
+        step.status,
+        step.state,
+        step.determinism,
+        step.ttl,
+        _text(step.version),
+        _hash(step.input_hash),
+        _hash(step.output_hash),
+        step.mutated,
+        _text(step.reused_from),
+        _text(step.error),
+        to.time(step.started_at),
+        step.duration_ms,
+    )
+
+
+def message_row(message: MessageRecord, to: Packing) -> list[Any]:
+    """A row of ``messages``, without its request chain."""
+    params, usage = message.params, message.usage
+    return [
+        to.id(message.id),
+        to.id(message.run_id),
+        to.id(message.step_id),
+        message.seq,
+        pack_text(message.scope),
+        pack_text(message.method),
+        pack_text(message.endpoint),
+        pack_text(message.provider),
+        pack_key(message.exact_key),
+        pack_key(message.semantic_key),
+        message.occurrence,
+        pack_hash(message.request_hash),
+        None,
+        pack_text(message.request_type),
+        message.streamed,
+        message.status,
+        message.cache_state,
+        _text(message.replay_of),
+        _text(message.model),
+        _text(message.model_served),
+        _text(message.system_fingerprint),
+        _text(message.prompt_name),
+        _text(message.prompt_version),
+        _number(params.get("temperature")),
+        _integer(params.get("seed")),
+        _integer(params.get("max_tokens", params.get("max_completion_tokens", params.get("max_output_tokens")))),
+        pack_json(dict(params)),
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cached_tokens,
+        usage.reasoning_tokens,
+        to.money(message.cost),
+        pack_json(list(message.finish_reasons)),
+        message.latency_ms,
+        message.first_chunk_ms,
+        _text(message.error),
+        to.time(message.started_at),
+    ]
+
+
+def exchange_rows(message: MessageRecord, to: Packing) -> list[tuple[Any, ...]]:
+    """The rows of ``exchanges`` of one message."""
+    owner = to.id(message.id)
+    return [
+        (
+            owner,
+            attempt,
+            exchange.status,
+            pack(pack_json([list(pair) for pair in exchange.headers]).encode("ascii")),
+            _hash(exchange.body_hash),
+            pack(orjson.dumps(exchange.chunks)) if exchange.chunks else None,
+            _text(exchange.error),
+        )
+        for attempt, exchange in enumerate(message.exchanges)
+    ]
+
+
+def chunk_row(chunk: ChunkRecord, to: Packing) -> tuple[Any, ...]:
+    """A row of ``chunks``."""
+    return to.id(chunk.message_id), chunk.index, chunk.data, chunk.offset_ms
+
+
+def volatile_row(value: VolatileRecord, to: Packing) -> tuple[Any, ...]:
+    """A row of ``volatile``."""
+    return (
+        to.id(value.run_id),
+        pack_text(value.scope),
+        pack_text(value.name),
+        value.occurrence,
+        pack_json(value.value),
+    )
+
+
+def to_run(row: Mapping[str, Any]) -> RunRecord:
+    """A row of ``runs`` as a record."""
+    plain = ("id", "workflow", "status", "mode", "arm", "trial", "case", "experiment", "owner", "started_at",
+             "ended_at", "input_hash", "output_hash", "error", "parent_run_id", "fork_step", "change",
+             "code_version", "fidelity")  # fmt: skip
+    return RunRecord(
+        **{name: row[name] for name in plain},
+        tags=tuple(row["tags"]),
+        metadata=row["meta"],
+        usable=bool(row["usable"]),
+    )
+
+
+def to_step(row: Mapping[str, Any]) -> StepRecord:
+    """A row of ``steps`` as a record."""
+    plain = ("id", "run_id", "seq", "name", "kind", "scope", "occurrence", "status", "state", "determinism", "ttl",
+             "version", "input_hash", "output_hash", "reused_from", "error", "started_at", "duration_ms")  # fmt: skip
+    return StepRecord(
+        **{name: row[name] for name in plain},
+        parent_id=row["parent_step_id"],
+        key=row["step_key"],
+        mutated=bool(row["mutated"]),
+    )
+
+
+def to_message(row: Mapping[str, Any], exchanges: Iterable[Exchange]) -> MessageRecord:
+    """A row of ``messages`` and its exchanges as a record."""
+    plain = ("id", "run_id", "step_id", "seq", "scope", "method", "endpoint", "provider", "exact_key",
+             "semantic_key", "occurrence", "request_hash", "request_type", "status", "cache_state", "replay_of",
+             "model", "model_served", "system_fingerprint", "prompt_name", "prompt_version", "params", "cost",
+             "latency_ms", "first_chunk_ms", "error", "started_at")  # fmt: skip
+    return MessageRecord(
+        **{name: row[name] for name in plain},
+        exchanges=tuple(exchanges),
+        streamed=bool(row["streamed"]),
+        finish_reasons=tuple(row["finish_reasons"]),
+        usage=Usage(
+            input_tokens=row["input_tokens"],
+            output_tokens=row["output_tokens"],
+            cached_tokens=row["cached_tokens"],
+            reasoning_tokens=row["reasoning_tokens"],
+        ),
+    )
+
+
+def to_exchange(row: Mapping[str, Any]) -> Exchange:
+    """A row of ``exchanges`` as a value."""
+    headers: Sequence[Sequence[str]] = unpack_json(unpack(row["headers"]).decode("ascii"))
+    chunks: Sequence[Sequence[Any]] = orjson.loads(unpack(row["chunks"])) if row["chunks"] else ()
+    return Exchange(
+        status=row["status"],
+        headers=tuple((name, value) for name, value in headers),
+        body_hash=row["body_hash"],
+        chunks=tuple((end, offset) for end, offset in chunks),
+        error=row["error"],
+    )
+
+
+def to_volatile(row: Mapping[str, Any]) -> VolatileRecord:
+    """A row of ``volatile`` as a record."""
+    return VolatileRecord(**{name: row[name] for name in VOLATILE})

@@ -1,0 +1,106 @@
+"""Saved reports opened in a real browser."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from harness.report import build, render_html, write
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+    with playwright.sync_playwright() as driver:
+        found = driver.chromium.launch(executable_path=CHROMIUM, args=flags)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Opens a summary's page; ``requests`` and ``complaints`` record what the page did."""
+    page = browser.new_page(viewport={"width": 1000, "height": 800})
+    requests, complaints = [], []
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+
+    def go(result):
+        path = write(build(result), tmp_path / "report.html")
+        page.goto(path.as_uri())
+        return page, [url for url in requests if url != path.as_uri()], complaints
+
+    yield go
+    page.close()
+
+
+def test_nothing_in_a_hostile_report_acts(opened, hostile):
+    page, requests, complaints = opened(hostile)
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    page.wait_for_timeout(100)
+
+    assert page.evaluate("window.pwned") is None
+    assert page.locator("script, img, iframe, object, link, [onerror], [onload]").count() == 0
+    assert requests == []
+    assert complaints == []
+
+
+def test_the_policy_stops_a_script_that_got_in_all_the_same(browser, result, tmp_path):
+    path = tmp_path / "report.html"
+    attack = "<script>window.pwned=1</script><img src=x onerror='window.pwned=1'></body>"
+    path.write_text(render_html(build(result)).replace("</body>", attack), encoding="utf-8")
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    page.wait_for_timeout(100)
+
+    assert page.locator("script").count() == 1
+    assert page.evaluate("window.pwned") is None
+    page.close()
+
+
+def test_styles_hold_under_the_pages_own_policy(opened, result):
+    page, requests, complaints = opened(result)
+
+    assert page.evaluate("getComputedStyle(document.querySelector('.badge')).borderTopStyle") == "solid"
+    assert requests == []
+    assert complaints == []
+
+
+def test_the_filter_hides_what_did_not_change(opened, result):
+    page, _, _ = opened(result)
+    page.check("#show-problems")
+
+    assert page.locator(".case:visible").count() == 7
+    page.check("#show-changed")
+    assert page.locator(".case:visible").count() == 11
+
+
+def test_the_page_fits_a_phone(opened, result):
+    page, _, _ = opened(result)
+    page.set_viewport_size({"width": 390, "height": 800})
+
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_a_dark_screen_prints_on_white(opened, result):
+    page, _, _ = opened(result)
+    page.emulate_media(color_scheme="dark")
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.emulate_media(color_scheme="dark", media="print")
+
+    assert dark == "rgb(21, 23, 26)"
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
+def test_a_thousand_cases_open(opened, large):
+    page, requests, _ = opened(large)
+
+    assert page.locator("details.case").count() == 1_000
+    assert requests == []
