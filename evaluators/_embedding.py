@@ -75,7 +75,7 @@ def cosine(a: Vector, b: Vector) -> float:
         raise EvaluatorError(
             f"embeddings of {len(a)} and {len(b)} numbers cannot be compared; embed both with one model"
         )
-    length = math.sqrt(math.fsum(x * x for x in a)) * math.sqrt(math.fsum(y * y for y in b))
+    length = math.sqrt(math.fsum(x * x for x in a) * math.fsum(y * y for y in b))
     if length == 0:
         return 0.0
     return max(-1.0, min(1.0, math.fsum(x * y for x, y in zip(a, b, strict=True)) / length))

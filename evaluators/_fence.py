@@ -14,6 +14,8 @@ from harness.canonical import canonical_json
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _MARKERS = re.compile(r"\[(/?[A-Z][A-Z_]{2,40})\]")
 """Control markers of chat templates such as ``[INST]``."""
+_HIDDEN = ("Cc", "Cf", "Co", "Cs")
+"""Unicode categories that show nothing: control and format characters, private use, surrogates."""
 
 
 def fenced(name: str, value: Any) -> str:
@@ -28,8 +30,18 @@ def fenced(name: str, value: Any) -> str:
 
 
 def neutral(text: str) -> str:
-    """Text that closes no tag, opens none, and hides nothing; reversible."""
-    text = "".join(_ENTITIES.get(character) or _shown(character) for character in text)
-    return _MARKERS.sub(r"&#91;\1&#93;", text).replace('"', "&quot;") if _is_name(text) else _MARKERS.sub(
-        r"&#91;\1&#93;", text
-    )
+    r"""Text that opens and closes no tag, holds no control marker, and hides nothing.
+
+    ``& < >`` become entities, as does the bracket of a marker; a character that shows nothing becomes ``\u{…}``.
+    """
+    return _MARKERS.sub(r"&#91;\1&#93;", "".join(_shown(character) for character in text))
+
+
+def _shown(character: str) -> str:
+    if character in _ENTITIES:
+        return _ENTITIES[character]
+    code = ord(character)
+    hidden = unicodedata.category(character) in _HIDDEN and character not in "\n\t"
+    if hidden or 0xE0100 <= code <= 0xE01EF:
+        return f"\\u{{{code:x}}}"
+    return character

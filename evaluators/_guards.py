@@ -60,7 +60,7 @@ Difference = dict[str, list[str]]
 
 
 def differences(expected: str, got: str) -> dict[str, Difference]:
-    """What differs, by guard: ``numbers``, ``dates``, ``negation``, ``names``; a guard without a difference is absent."""
+    """What differs, by guard: ``numbers``, ``dates``, ``negation``, ``names`` (those that differ only)."""
     found: dict[str, Difference] = {}
     for name, read in _READERS.items():
         wanted, seen = read(expected), read(got)
@@ -120,14 +120,15 @@ def _opposed(expected: str, got: str) -> list[tuple[str, str]]:
 
 
 def names(text: str) -> set[str]:
-    """Capitalised words inside a sentence, joined where they stand together."""
-    return {
-        match.group()
-        for match in _NAME.finditer(text)
-        if not _SENTENCE_END.search(text[max(0, match.start() - 4) : match.start()])
-        and not _DAY_WORD.fullmatch(match.group())
-        and match.group().split()[0].lower() not in _MONTHS
-    }
+    """Capitalised words inside a sentence, joined where they stand together; a sentence's first word is none."""
+    found = set()
+    for match in _NAME.finditer(text):
+        words = match.group().split()
+        if _SENTENCE_END.search(text[max(0, match.start() - 4) : match.start()]):
+            words = words[1:]
+        if words and not _DAY_WORD.fullmatch(words[0]) and words[0].lower() not in _MONTHS:
+            found.add(" ".join(words))
+    return found
 
 
 _READERS: Mapping[str, Callable[[str], set[str]]] = {

@@ -10,20 +10,21 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from evaluators._scale import PASS_WORDS, Scale, Verdict
 
 KEYS = ("verdict", "score", "grade", "rating", "pass", "passed")
 """Keys that may hold the verdict; the first is the one asked for."""
-_LONGEST = 50_000
+_PASS_KEYS = ("pass", "passed")
+_LONGEST = 20_000
 """Characters read, from the end."""
-_MARK = r"(?<![^\W_])(?:verdict|score|grade|rating)(?![^\W_])\s*(?:is\b)?\s*[:=]?\s*[*_`\"'(\[]*\s*"
+_MARK = r"(?<![^\W_])(?:verdict|score|grade|rating)(?![^\W_])[*_`]*\s*(?:is\b|of\b|[:=])\s*[*_`\"'(\[]*\s*"
 _NUMBER = r"(?<![\w.])-?\d{1,9}(?:\.\d{1,9})?"
 _OF = re.compile(rf"({_NUMBER})\s*\(?\s*(?:/|out\s+of)\s*(\d{{1,9}})(?![\w/]|\.\d)", re.IGNORECASE)
 _MARKED_NUMBER = re.compile(rf"{_MARK}({_NUMBER})(?!\w)", re.IGNORECASE)
 _ANY_NUMBER = re.compile(rf"{_NUMBER}(?!\w)")
+_DECORATION = "*_`\"'. \n"
 _REFUSAL = re.compile(
     r"\b(?:can(?:no|['’])t|unable to|not able to|won['’]t|will not|must decline)\b[^.\n]{0,60}"
     r"\b(?:help|assist|rat(?:e|ing)|grad(?:e|ing)|judg(?:e|ing)|evaluat\w+|comply|provide)\b",
@@ -97,30 +98,35 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
 
 def _from_object(found: dict[str, Any], scale: Scale) -> Reading:
     reason = _reason(found)
-    named = [(key, found[key]) for key in KEYS if key in found]
-    key, value = named[0]
-    own = scale if scale.kind == "pass" or not key.startswith("pass") else Scale("pass")
-    verdict, note = own.read(value)
-    if verdict is None or own is not scale:
-        return Reading(unscored=note or "no verdict on the scale", reason=reason)
-    if any(_contradicts(verdict, other, scale) for _, other in named[1:]):
-        said = ", ".join(f"{key} {json.dumps(value)[:40]}" for key, value in named)
+    keys = sorted((key for key in KEYS if key in found), key=lambda key: _rank(key, scale))
+    if scale.kind != "pass" and keys[0] in _PASS_KEYS:
+        return Reading(unscored="no verdict on the scale", reason=reason)
+    verdict, note = scale.read(found[keys[0]])
+    if verdict is None:
+        return Reading(unscored=note, reason=reason)
+    if any(_contradicts(verdict, found[key], scale) for key in keys[1:]):
+        said = ", ".join(f"{key} {json.dumps(found[key])[:40]}" for key in keys)
         return Reading(unscored=f"contradiction ({said})", reason=reason)
     return Reading(verdict=verdict, reason=reason, notes=(note,) if note else ())
 
 
+def _rank(key: str, scale: Scale) -> tuple[bool, bool, int]:
+    """The key that was asked for first, then those whose kind is the scale's."""
+    return key != KEYS[0], (key in _PASS_KEYS) != (scale.kind == "pass"), KEYS.index(key)
+
+
 def _contradicts(verdict: Verdict, other: Any, scale: Scale) -> bool:
     """Whether a second verdict in the same reply speaks against the first."""
-    if isinstance(verdict, bool) == isinstance(other, bool):
-        if isinstance(verdict, bool):
-            return verdict is not other
-        return scale.read(other)[0] not in (None, verdict)
-    passed, number = (verdict, other) if isinstance(verdict, bool) else (other, verdict)
-    if isinstance(number, str):
-        return PASS_WORDS.get(number.strip().casefold(), passed) is not passed
-    if not isinstance(number, int | float):
-        return False
-    return number <= scale.low if passed else number >= scale.high
+    if isinstance(verdict, bool):
+        if isinstance(other, int | float) and not isinstance(other, bool):
+            return verdict and other <= 0
+        second = scale.read(other)[0]
+        return second is not None and second is not verdict
+    if isinstance(other, bool):
+        worst, best = verdict == scale.low, verdict == scale.high
+        return scale.kind == "range" and (worst if other else best)
+    second = scale.read(other)[0]
+    return second is not None and second != verdict
 
 
 def _reason(found: dict[str, Any]) -> str | None:
@@ -140,15 +146,15 @@ def _from_prose(text: str, scale: Scale) -> Reading:
 
 
 def _number_in(text: str, scale: Scale) -> Reading | None:
-    """The last number marked as verdict or as a share of the scale's end; a bare number when it is all there is."""
-    places: list[tuple[int, str]] = []
-    for match in _OF.finditer(text):
-        if int(match[2]) != scale.high:
-            return Reading(unscored=f"on another scale ({match.group()})")
-        places.append((match.start(1), match[1]))
-    places += [(match.start(1), match[1]) for match in _MARKED_NUMBER.finditer(text)]
-    bare = _ANY_NUMBER.fullmatch(text.strip("*_`\"'. \n"))
-    if bare:
+    """The last number marked as the verdict, or given as a share of the scale's end, or all that the reply is."""
+    shares = [match for match in _OF.finditer(text) if int(match[2]) == scale.high]
+    marked = [(match.start(1), match[1]) for match in _MARKED_NUMBER.finditer(text)]
+    if not marked and len({match[1] for match in shares}) > 1:
+        return Reading(unscored="ambiguous (several shares, none marked as the verdict)")
+    places = marked + [(match.start(1), match[1]) for match in shares]
+    if not places and (other := _OF.search(text)):
+        return Reading(unscored=f"on another scale ({other.group()})")
+    if not places and (bare := _ANY_NUMBER.fullmatch(text.strip(_DECORATION))):
         places.append((0, bare.group()))
     if not places:
         return None
@@ -157,23 +163,18 @@ def _number_in(text: str, scale: Scale) -> Reading | None:
 
 
 def _word_in(text: str, scale: Scale) -> Reading | None:
-    """The last label after a mark, or the label that the whole reply is."""
-    known: dict[str, Verdict] = dict(PASS_WORDS) if scale.kind == "pass" else {
-        label.casefold(): label for label in scale.labels
-    }
-    label = "|".join(re.escape(word) for word in sorted(known, key=len, reverse=True))
-    bare = text.strip("*_`\"'. \n").casefold()
+    """The last label after a mark, or the label that is all the reply."""
+    known: dict[str, Verdict] = {label.casefold(): label for label in scale.labels}
+    if scale.kind == "pass":
+        known = dict(PASS_WORDS)
+    bare = text.strip(_DECORATION).casefold()
     if bare in known:
         return Reading(verdict=known[bare])
-    marked = re.compile(
-        rf"{_MARK.replace('[:=]?', '[:=]')}({label})(?!\w)(?P<more>[*_`\"')\]]*\s*(?:/|\||,|\bor\b|\band\b)\s*(?:{label})(?!\w))?",
-        re.IGNORECASE,
-    )
-    last = None
-    for last in marked.finditer(text):
-        pass
-    if last is None:
+    label = "|".join(re.escape(word) for word in sorted(known, key=len, reverse=True))
+    second = rf"(?P<more>\W{{0,3}}(?:/|\||,|\bor\b|\band\b)\W{{0,3}}(?:{label})(?!\w))?"
+    found = list(re.finditer(rf"{_MARK}({label})(?!\w){second}", text, re.IGNORECASE))
+    if not found:
         return None
-    if last["more"]:
-        return Reading(unscored=f"ambiguous ({last.group().strip()!r})")
-    return Reading(verdict=known[last[1].casefold()])
+    if found[-1]["more"]:
+        return Reading(unscored=f"ambiguous ({found[-1].group().strip()!r})")
+    return Reading(verdict=known[found[-1][1].casefold()])

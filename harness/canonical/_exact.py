@@ -18,12 +18,34 @@ ORDER = "⟦order⟧"
 _DATA_URL = re.compile(r"data:(?P<type>[^,]*?);base64,(?P<data>[A-Za-z0-9+/_=\s-]*)", re.IGNORECASE)
 _BASE64 = re.compile(r"[A-Za-z0-9+/_\r\n-]+=*[\r\n]*")
 _SHORT = 8
-_NEEDED = ("⟦".encode(), b"\\u", b'data"', b"b64_json", b"url", b'"properties"')
+_OPEN = "⟦".encode()
+_MARKS = (b"\\u", b'data"', b"b64_json", b"url")
+"""Without any of these bytes there is neither an escaped character nor an embedded file in a body."""
 
 
-def needs_rewriting(body: bytes, volatile: Sequence[tuple[str, str]]) -> bool:
-    """Whether ``ExactForm`` could change anything in a body, judged by its bytes."""
-    return bool(volatile) or any(mark in body for mark in _NEEDED)
+def exact_body(
+    body: bytes, parsed: Mapping[str, Any], volatile: Sequence[tuple[str, str]]
+) -> tuple[dict[str, Any], bool]:
+    """The exact form of a body, and whether it names a URL whose content may change behind it.
+
+    Args:
+        body: The body as sent; what cannot be in it is not looked for.
+        parsed: The parameters in it that count.
+        volatile: Declared volatile values.
+    """
+    everywhere = bool(volatile) or any(mark in body for mark in _MARKS) or (not body.isascii() and _OPEN in body)
+    if not everywhere and b'"properties"' not in body:
+        return dict(parsed), False
+    form = ExactForm(volatile)
+    exact = {
+        _escaped(name): form.schema(value, name)
+        if name not in CONTENT
+        else form.value(value, name)
+        if everywhere
+        else value
+        for name, value in parsed.items()
+    }
+    return exact, form.remote
 
 
 class ExactForm:
@@ -39,13 +61,6 @@ class ExactForm:
         self._places = _places(volatile)
         self._pattern = _pattern(self._places)
 
-    def body(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The exact form of a whole body."""
-        return {
-            _escaped(name): self.value(value, name) if name in CONTENT else self._schema(value, name)
-            for name, value in body.items()
-        }
-
     def value(self, value: Any, field: str = "") -> Any:
         """The exact form of a value that stands under ``field``."""
         if isinstance(value, str):
@@ -56,19 +71,20 @@ class ExactForm:
             return [self.value(item, field) for item in value]
         return value
 
-    def _schema(self, value: Any, field: str = "") -> Any:
+    def schema(self, value: Any, field: str = "") -> Any:
+        """The exact form of a value that may hold JSON schemas."""
         if isinstance(value, list):
-            return [self._schema(item, field) for item in value]
+            return [self.schema(item, field) for item in value]
         if not isinstance(value, dict):
             return self.value(value, field)
         made: dict[str, Any] = {}
         for key, item in value.items():
             if key in SCHEMA_MAPS and isinstance(item, dict):
-                made[key] = {_escaped(name): self._schema(part) for name, part in item.items()}
+                made[key] = {_escaped(name): self.schema(part) for name, part in item.items()}
             elif key in SCHEMA_VALUES:
                 made[key] = self.value(item)
             else:
-                made[_escaped(key)] = self._schema(item, key)
+                made[_escaped(key)] = self.schema(item, key)
         names = value.get("properties")
         if isinstance(names, dict) and list(names) != sorted(names):
             made[ORDER] = [self._text(name) for name in names]

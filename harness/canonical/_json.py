@@ -63,18 +63,18 @@ def fast_json(value: Any) -> bytes | None:
 def is_plain(value: Any) -> bool:
     """Whether orjson encodes an (acyclic) value as RFC 8785 does.
 
-    They part at keys beyond ASCII (sorted by another unit), integral and very large or small floats (printed
-    otherwise), NaN (printed as ``null``), tagged values, and types that orjson takes and JSON does not know.
+    They part at keys beyond the basic plane (sorted by another unit), integral and very large or small floats
+    (printed otherwise), NaN (printed as ``null``), tagged values, and types that orjson takes and JSON does not know.
     """
     stack = [value]
     while stack:
         item = stack.pop()
         kind = type(item)
         if kind is str:
-            if not item.isascii() and item.startswith("⟦"):
+            if not item.isascii() and item.startswith(_TAGS):
                 return False
         elif kind is dict:
-            if not all(map(_is_plain_key, item)):
+            if not _are_plain_keys(item):
                 return False
             stack.extend(item.values())
         elif kind is list or kind is tuple:
@@ -84,8 +84,11 @@ def is_plain(value: Any) -> bool:
     return True
 
 
-def _is_plain_key(key: object) -> bool:
-    return type(key) is str and key.isascii()
+def _are_plain_keys(keys: Mapping[Any, Any]) -> bool:
+    for key in keys:
+        if type(key) is not str or not (key.isascii() or max(key) <= "\uffff"):
+            return False
+    return True
 
 
 def _is_plain_number(value: object) -> bool:

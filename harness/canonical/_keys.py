@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from harness.canonical._endpoint import behaviour, locate
-from harness.canonical._exact import ExactForm, needs_rewriting
+from harness.canonical._exact import ExactForm, exact_body
 from harness.canonical._json import (
     RepeatedKeyError,
     canonical_json,
@@ -137,12 +137,10 @@ class _Form:
         if not isinstance(value, dict):
             canonical = canonical_json(ExactForm(self._volatile).value(value))
             return canonical, canonical
-        kept: dict[str, Any] = {name: item for name, item in value.items() if name not in self._unkeyed}
-        if needs_rewriting(body, self._volatile):
-            form = ExactForm(self._volatile)
-            kept = form.body(kept)
-            if form.remote:
-                self.flags.append("remote-url")
+        kept = {name: item for name, item in value.items() if name not in self._unkeyed}
+        kept, remote = exact_body(body, kept, self._volatile)
+        if remote:
+            self.flags.append("remote-url")
         if deployment is not None:
             kept["model"] = deployment
         exact = canonical_json(kept)

@@ -59,7 +59,8 @@ class SemanticForm:
         if name in _STOPS and isinstance(value, list) and len(value) == 1:
             return value[0]
         if name == "tools" and isinstance(value, list):
-            return sorted((_schema(tool) for tool in value), key=_tool_order)
+            tools = [_schema(tool) for tool in value]
+            return sorted(tools, key=_tool_order) if len(tools) > 1 else tools
         return _schema(value) if isinstance(value, (dict, list)) else value
 
     def _content(self, value: Any) -> Any:

@@ -10,6 +10,7 @@ import orjson
 import typer
 from rich.console import Console
 
+from harness import __version__
 from harness.errors import GoldforkError, GoldforkStop
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object to stdout, all else to stderr.")]
@@ -18,6 +19,7 @@ app = typer.Typer(
     name="goldfork",
     help="Says what a change did to your LLM agent: record, replay for free, fork one step, score.",
     no_args_is_help=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -30,8 +32,21 @@ class _Options:
     debug = False
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"goldfork {__version__}\n")
+        raise typer.Exit
+
+
 @app.callback()
-def _common(debug: Annotated[bool, typer.Option(help="Show tracebacks of errors.")] = False) -> None:
+def _common(
+    *,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    del version
     _Options.debug = debug
 
 

@@ -1,6 +1,5 @@
 """From runs to golden datasets: staging cases, scanning them, freezing versions."""
 
-from harness.curation._complete import complete
 from harness.curation._git import dataset_at
 from harness.curation._scan import Place, scan_dataset, totals
 from harness.curation._snapshot import Snapshot, snapshot
@@ -11,7 +10,6 @@ __all__ = [
     "Place",
     "Snapshot",
     "Staged",
-    "complete",
     "dataset_at",
     "scan_dataset",
     "snapshot",

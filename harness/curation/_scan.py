@@ -61,13 +61,21 @@ def totals(places: tuple[Place, ...]) -> dict[str, int]:
 def _places(file: str, pieces: Iterator[Piece], known: set[str]) -> Iterator[Place]:
     """Findings of values not seen before; a conversation repeats its beginning in every request."""
     for path, value in pieces:
-        mark = json.dumps(value, default=str)
+        mark = _mark(value)
         if mark in known:
             continue
-        known.add(mark)
+        known |= {mark} if mark else set()
         found = Counter((f"{path}{below[1:]}", finding.kind) for below, finding in scan_value(value))
         for (place, kind), count in found.items():
             yield Place(file=file, path=place, kind=kind, count=count)
+
+
+def _mark(value: Any) -> str:
+    """The value as text, to know it again; empty when it is nested too deeply for that."""
+    try:
+        return json.dumps(value, default=str)
+    except RecursionError:
+        return ""
 
 
 def _pieces(value: Any, path: str) -> Iterator[Piece]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.curation._complete import complete
-from harness.dataset import Case, GoldenDataset
+from harness.dataset import Case, GoldenDataset, RecordingRef
 from harness.errors import DatasetError, DatasetMissing
 from harness.pipeline import plain
 from harness.record import RECORDED, Recording, RecordingSource
@@ -46,7 +45,7 @@ class Staged:
 def stage(store: RecordingSource, run: str, dataset: GoldenDataset, *, draft: Draft | None = None) -> Staged:
     """Make a run a staged case of a dataset, with its recording, and replay it once as proof.
 
-    A forked run is completed from its parents, so that the case stands on its own.
+    A fork is a whole recording and becomes a case like any other run; its proof needs its change in the code.
 
     Args:
         store: Where the run is.
@@ -65,14 +64,12 @@ def stage(store: RecordingSource, run: str, dataset: GoldenDataset, *, draft: Dr
     case_id = draft.id or _default_id(recording)
     _refuse_approved(dataset, case_id)
     target = load_target(dataset.target) if dataset.target else None
-    recording = complete(recording, store)
     case = _case(case_id, recording, draft)
-    dataset.put_case(case)
-    dataset.put_recording(case_id, recording)
-    reason = _doubt(dataset, case_id, target)
-    case = dataset.case(case_id)
+    ref = RecordingRef(arm=RECORDED, trial=0, digest=dataset.write_recording(recording))
+    # What is replayed is what the files hold, not what the store does.
+    reason = _doubt(dataset.read_recording(ref.digest), target, case_id)
     proof = {"proven": not reason, **({"unproven_because": reason} if reason else {})}
-    case = case.model_copy(update={"provenance": {**case.provenance, **proof}})
+    case = case.model_copy(update={"recordings": (ref,), "provenance": {**case.provenance, **proof}})
     dataset.put_case(case)
     return Staged(case=case, proven=not reason, reason=reason)
 
@@ -138,10 +135,9 @@ def _provenance(recording: Recording) -> dict[str, Any]:
     return {name: value for name, value in known.items() if value is not None}
 
 
-def _doubt(dataset: GoldenDataset, case_id: str, target: Any) -> str:
-    """Why the case is not proven; empty when a replay of its files gave the recorded outcome."""
-    recording = dataset.recording(case_id, arm=RECORDED)
-    if recording is None or recording.run.fidelity == "imported":
+def _doubt(recording: Recording, target: Callable[..., Any] | None, case_id: str) -> str:
+    """Why the case is not proven; empty when a replay of its recording gave the recorded outcome."""
+    if recording.run.fidelity == "imported":
         return "the run was imported; `goldfork dataset rerecord` makes it replayable"
     if target is None:
         return "dataset.toml names no target to replay it with"

@@ -237,17 +237,26 @@ class DatasetFiles:
             DatasetError: Content differs from its hash.
         """
         self.case(case_id)
-        encoded = encode(recording)
-        for digest, data in encoded.parts.items():
-            self.folder.write(part_file(digest), data)
-        self.folder.write(recording_file(encoded.digest), encoded.data)
-        ref = RecordingRef(arm=arm, trial=trial, digest=encoded.digest)
+        ref = RecordingRef(arm=arm, trial=trial, digest=self.write_recording(recording))
         with self._lock:
             case = self.case(case_id)
             others = [old for old in case.recordings if (old.arm, old.trial) != (arm, trial)]
             refs = sorted([*others, ref], key=lambda ref: (ref.arm, ref.trial))
             self.put_case(case.model_copy(update={"recordings": tuple(refs)}))
         return ref
+
+    def write_recording(self, recording: Recording) -> Hash:
+        """Write a recording's files and return its digest; until a case names it, a snapshot removes it.
+
+        Raises:
+            DatasetMissing: Content of the recording is gone.
+            DatasetError: Content differs from its hash.
+        """
+        encoded = encode(recording)
+        for digest, data in encoded.parts.items():
+            self.folder.write(part_file(digest), data)
+        self.folder.write(recording_file(encoded.digest), encoded.data)
+        return encoded.digest
 
     # Baseline
 

@@ -234,15 +234,18 @@ class _Index:
         return data
 
     def _part(self, digest: Hash) -> bytes:
-        inline = self.inline.get(digest)
-        if inline is not None:
-            return inline
+        known = self.inline.get(digest)
+        if known is not None:
+            return known
         try:
-            return self.read_part(_hash(digest, self.where))
+            data = self.read_part(_hash(digest, self.where))
         except DatasetMissing:
             raise DatasetMissing(
                 f"{self.where}: content {digest[:12]!r} is missing; restore it from git, or record the case again"
             ) from None
+        # Every turn of a conversation reads the turns before it.
+        self.inline[digest] = data
+        return data
 
     def _slice(self, line: dict[str, Any], place: str) -> None:
         n, prev = line.get("n"), line.get("prev")

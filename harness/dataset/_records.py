@@ -40,8 +40,8 @@ def public_run(run: RunRecord) -> RunRecord:
 
 
 def public_step(step: StepRecord) -> StepRecord:
-    """The step without absolute paths in its error."""
-    return dataclasses.replace(step, error=_relative(step.error))
+    """The step without absolute paths in its error; a tool's error is kept, since a replay raises it again."""
+    return step if step.kind == "tool" else dataclasses.replace(step, error=_relative(step.error))
 
 
 def public_message(message: MessageRecord) -> MessageRecord:

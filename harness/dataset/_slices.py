@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[\]{},]', re.DOTALL)
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[\]{},]', re.DOTALL)
 _OPEN, _CLOSE = b"[{", b"]}"
 LARGE = 512
 """A container longer than this is cut between its entries."""

@@ -12,6 +12,7 @@ from harness.experiment._history import (
     options_of,
 )
 from harness.experiment._options import EvalMode, EvalOptions, Progress, Watcher
+from harness.experiment._pace import Pace
 from harness.experiment._runner import run_experiment
 from harness.experiment._values import (
     Basis,
@@ -33,6 +34,7 @@ __all__ = [
     "GateCheck",
     "LoadedEvaluator",
     "LocalExecutor",
+    "Pace",
     "Progress",
     "ScorePair",
     "TrialResult",

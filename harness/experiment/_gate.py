@@ -69,7 +69,9 @@ def rule(
     measured = _measured_check(trials, gate)
     checks = (measured, *_checks(verdicts, gate))
     word = _overall(verdicts, trials, measured)
-    notes = tuple(f"{name} is judged by an uncalibrated judge: it is shown and does not gate" for name in loose)
+    notes = tuple(
+        f"{name} is shown and does not gate: {candidates[name].reason or 'its judge is uncalibrated'}" for name in loose
+    )
     return Ruling(verdicts=verdicts, checks=checks, word=word, exit_code=exit_code(word, options), notes=notes)
 
 
@@ -80,7 +82,7 @@ def exit_code(word: Word, options: EvalOptions) -> int:
 
 
 def calibrated(score: Score) -> bool:
-    """Whether a score may gate: one whose detail says ``"calibrated": false`` may not."""
+    """Whether a score may gate: one whose detail says ``"calibrated": false``, as a judge's can, may not."""
     return score.detail.get("calibrated") is not False
 
 

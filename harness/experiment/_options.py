@@ -32,6 +32,8 @@ class EvalOptions:
     """Evaluators to use instead of the dataset's."""
     concurrency: int = 8
     """Trials that run at once."""
+    max_wait: float = 60.0
+    """Seconds to wait at most when a provider says it is called too often; asked for longer, the trial fails."""
     resume: str | None = None
     """Id of an interrupted experiment whose finished trials are kept."""
     save_recordings: bool = False

@@ -17,8 +17,9 @@ from harness.experiment._evaluators import load_evaluators
 from harness.experiment._executor import Executor, LocalExecutor, in_thread
 from harness.experiment._gate import INTERRUPTED, rule, trial_scores
 from harness.experiment._options import EvalOptions, Progress, Watcher
+from harness.experiment._pace import Pace
 from harness.experiment._summary import summarise
-from harness.experiment._trial import Job, Setting, plan_jobs, run_trial
+from harness.experiment._trial import Job, Setting, plan_jobs, require_cases, run_trial
 from harness.experiment._values import ExperimentResult, TrialResult
 from harness.replay import Counts, code_version, load_target
 from harness.session import new_id
@@ -32,6 +33,7 @@ def run_experiment(
     store: Store,
     progress: Watcher | None = None,
     executor: Executor | None = None,
+    pace: Pace | None = None,
 ) -> ExperimentResult:
     """Evaluate a dataset under one configuration.
 
@@ -44,6 +46,7 @@ def run_experiment(
         store: Where runs, trials and scores go.
         progress: Called at the start and after every trial.
         executor: Where trials run; this process by default.
+        pace: How to wait for a provider that asks for it; with the machine's clock by default.
 
     Raises:
         UsageError: Nothing to run, an unknown case or evaluator, a target that does not import, more trials than
@@ -51,7 +54,7 @@ def run_experiment(
         DatasetEdited: The dataset's files differ from its version.
         LiveCallForbidden: A provider is needed and there is no key for it.
     """
-    plan = _prepare(dataset, options, store)
+    plan = _prepare(dataset, options, store, pace)
     work = _run(plan, store, progress, executor or LocalExecutor(options.concurrency))
     return asyncio.run(work)
 
@@ -70,7 +73,8 @@ class _Plan:
     started_at: datetime
 
 
-def _prepare(dataset: GoldenDataset, options: EvalOptions, store: Store) -> _Plan:
+def _prepare(dataset: GoldenDataset, options: EvalOptions, store: Store, pace: Pace | None) -> _Plan:
+    require_cases(dataset)
     if not options.save_recordings:
         dataset.require_verified()
     target = options.target or dataset.target
@@ -90,6 +94,7 @@ def _prepare(dataset: GoldenDataset, options: EvalOptions, store: Store) -> _Pla
         sink=store,
         code_version=code_version(dataset.code) if dataset.code else None,
         baseline=baseline.trials,
+        pace=pace or Pace(options.max_wait),
     )
     identity = _identity(setting, target, jobs)
     started_at = datetime.now(UTC)

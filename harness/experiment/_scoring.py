@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,8 +20,9 @@ from harness.errors import (
 from harness.experiment._evaluators import LoadedEvaluator
 from harness.experiment._executor import in_thread
 from harness.experiment._options import EvalOptions
+from harness.experiment._pace import Pace, TooLong
 from harness.pipeline import plain
-from harness.record import Recording, StepRecord
+from harness.record import MessageRecord, Recording, StepRecord
 from harness.replay import Counts, RunOutcome, count
 from harness.score import EvaluatorContext, Score, to_scores
 from harness.session import Mode, RecordedAnswers, RunPlan, RunState, Sink, planned, recording_of
@@ -45,31 +47,43 @@ class Scorer:
     options: EvalOptions
     experiment: str
     sink: Sink
+    pace: Pace
 
     async def score(self, evaluator: LoadedEvaluator, case: Case, trial: int, outcome: RunOutcome) -> Scored:
         """Call one evaluator for one trial; whatever goes wrong in it becomes a failed score with the reason."""
         if outcome.status != "ok":
             why = outcome.misses[0] if outcome.misses else outcome.error
-            return _failed(evaluator, f"the run gave no output: {why}")
+            return Scored(scores=_failed(evaluator, f"the run gave no output: {why}"))
         try:
             context = _context(evaluator, case, trial, outcome)
         except (EvaluatorError, DatasetMissing) as error:
-            return _failed(evaluator, str(error))
+            return Scored(scores=_failed(evaluator, str(error)))
         plan = self._plan(evaluator, case, trial)
         runs: list[RunState] = []
-        try:
-            result = await _call(evaluator, context, plan, runs)
-            missed = next((miss for run in runs for miss in run.misses), None)
-            if missed is not None:
-                return _failed(evaluator, _missing(missed))
-            scores = to_scores(result, name=evaluator.name, evaluator=evaluator.name, version=evaluator.version)
-        except RecordingMissing as error:
-            return _failed(evaluator, _missing(str(error)))
-        except (ToolUndeclared, SideEffectBlocked, StatefulFork) as error:
-            return _failed(evaluator, str(error))
-        except Exception as error:  # noqa: BLE001 - a plugin's crash is a failed score, never the end of the experiment
-            return _failed(evaluator, f"{type(error).__name__}: {error}")
+        scores = await self._attempts(evaluator, context, plan, runs)
         return Scored(scores=scores, recording=_fresh(runs), arm=plan.arm, counts=_counts(runs))
+
+    async def _attempts(
+        self, evaluator: LoadedEvaluator, context: EvaluatorContext, plan: RunPlan, runs: list[RunState]
+    ) -> tuple[Score, ...]:
+        """Call it, again when its provider refused and said when to come back; ``runs`` receives all its runs."""
+        for attempt in itertools.count(1):
+            await self.pace.ready(evaluator.name)
+            opened: list[RunState] = []
+            scores = await _scores(evaluator, context, plan, opened)
+            runs += opened
+            messages = [message for run in opened for message in run.messages]
+            self.pace.note(evaluator.name, messages)
+            try:
+                failed = all(score.status == "failed" for score in scores)
+                if not failed or not self.pace.again(messages, attempt):
+                    return scores
+            except TooLong as reason:
+                return tuple(replace(score, reason=f"{score.reason}; {reason}") for score in scores)
+            earlier = (recording_of(run) for run in runs[::-1])
+            known = plan.resolver.recordings if plan.resolver is not None else ()
+            plan = replace(plan, mode=Mode.AUTO, resolver=RecordedAnswers(*earlier, *known, errors=False))
+        raise AssertionError("counting does not end")
 
     def _plan(self, evaluator: LoadedEvaluator, case: Case, trial: int) -> RunPlan:
         """Its calls are answered from its own recordings: those on this fork's output, then those on the recorded."""
@@ -154,31 +168,27 @@ def _output_of(step: StepRecord, run: Recording) -> Any:
     return plain(run.read(step.output_hash))
 
 
-def _failed(evaluator: LoadedEvaluator, reason: str) -> Scored:
-    score = Score(
-        name=evaluator.name,
-        status="failed",
-        reason=reason,
-        evaluator=evaluator.name,
-        version=evaluator.version,
-    )
-    return Scored(scores=(score,))
+def _failed(evaluator: LoadedEvaluator, reason: str) -> tuple[Score, ...]:
+    stamp = {"name": evaluator.name, "evaluator": evaluator.name, "version": evaluator.version}
+    return (Score(status="failed", reason=reason, **stamp),)
 
 
 def _missing(reason: str) -> str:
     return f"its own model call is not recorded: {reason}"
 
 
+def newly_answered(messages: Iterable[MessageRecord]) -> bool:
+    """Whether a provider (or a local model) gave one of the answers just now."""
+    return any(message.cache_state == "live" and message.status == "ok" for message in messages)
+
+
 def _fresh(runs: Sequence[RunState]) -> Recording | None:
-    """The recording of the evaluator's calls when one of them is new."""
-    for run in runs:
-        if any(message.cache_state == "live" and message.status == "ok" for message in run.messages):
-            recording = recording_of(run)
-            return replace(recording, run=replace(recording.run, experiment=None))
-    return None
+    """The recording of the evaluator's last run, which holds all its answers, when one of them is new."""
+    new = any(newly_answered(run.messages) for run in runs)
+    return recording_of(runs[-1]) if new else None
 
 
 def _counts(runs: Sequence[RunState]) -> Counts:
     """What its model calls cost and saved; steps and tools of an evaluator are no steps of the run."""
-    total = sum((count(recording_of(run), None) for run in runs), Counts())
+    total = sum((count(recording_of(run)) for run in runs), Counts())
     return replace(total, steps_reused=0, steps_run=0, tools_answered=0, tools_called=0, tools_dry=0)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.dataset import Case, GoldenDataset
@@ -11,12 +14,16 @@ from harness.errors import LiveCallForbidden, UsageError
 from harness.experiment._evaluators import LoadedEvaluator
 from harness.experiment._executor import in_thread
 from harness.experiment._options import EvalOptions
-from harness.experiment._scoring import Scored, Scorer
+from harness.experiment._pace import Pace, TooLong
+from harness.experiment._scoring import Scored, Scorer, newly_answered
 from harness.experiment._values import TrialResult
 from harness.record import RECORDED, Recording
-from harness.replay import Counts, Place, RunOutcome, fork_run, live_run, replay_run
+from harness.replay import Counts, Place, RunOutcome, compare, fork_run, live_run, replay_run
 from harness.score import Score
 from harness.session import Sink
+
+
+_ROLE = "target"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +48,27 @@ class Setting:
     """Digest of the code under evaluation; a fork skips a step only if it equals the recording's."""
     baseline: Mapping[tuple[str, int], Mapping[str, Score]]
     """Accepted scores by case and trial, then by name."""
+    pace: Pace
+    saving: threading.Lock = field(default_factory=threading.Lock)
+    """Held while a case file is rewritten, which trials of one case would do at the same time."""
+
+
+def require_cases(dataset: GoldenDataset) -> None:
+    """Refuse a dataset without cases.
+
+    Raises:
+        UsageError: It says how many wait for approval.
+    """
+    if not dataset.cases:
+        staged = f"; {len(dataset.staged)} wait for `goldfork dataset snapshot --approve`" if dataset.staged else ""
+        raise UsageError(f"dataset {str(dataset.path)!r} has no approved case to evaluate{staged}")
 
 
 def plan_jobs(dataset: GoldenDataset, options: EvalOptions) -> tuple[Job, ...]:
     """Every case and trial to run, in order.
 
     Raises:
-        UsageError: There is nothing to run, a case is unknown, or more trials are asked for than are recorded.
+        UsageError: A case is unknown, or more trials are asked for than are recorded.
     """
     cases = _cases(dataset, options)
     trials = dataset.trials if options.trials is None else options.trials
@@ -60,9 +81,6 @@ def plan_jobs(dataset: GoldenDataset, options: EvalOptions) -> tuple[Job, ...]:
 
 
 def _cases(dataset: GoldenDataset, options: EvalOptions) -> tuple[Case, ...]:
-    if not dataset.cases:
-        staged = f"; {len(dataset.staged)} wait for `goldfork dataset snapshot --approve`" if dataset.staged else ""
-        raise UsageError(f"dataset {str(dataset.path)!r} has no approved case to evaluate{staged}")
     known = {case.id: case for case in dataset.cases}
     for name in options.cases:
         if name not in known:
@@ -94,9 +112,10 @@ async def run_trial(job: Job, setting: Setting) -> TrialResult:
         LiveCallForbidden: A provider is needed and there is no key for it.
     """
     parent = setting.dataset.recording(job.case.id, trial=job.trial)
-    outcome = await in_thread(lambda: _outcome(job, setting, parent))
-    _refuse_keyless(outcome)
-    scorer = Scorer(dataset=setting.dataset, options=setting.options, experiment=setting.id, sink=setting.sink)
+    outcome = await _paced(job, setting, parent)
+    scorer = Scorer(
+        dataset=setting.dataset, options=setting.options, experiment=setting.id, sink=setting.sink, pace=setting.pace
+    )
     scored = [await scorer.score(evaluator, job.case, job.trial, outcome) for evaluator in setting.evaluators]
     if setting.options.save_recordings:
         await in_thread(lambda: _save(job, setting, outcome, scored))
@@ -116,19 +135,57 @@ async def run_trial(job: Job, setting: Setting) -> TrialResult:
     )
 
 
-def _outcome(job: Job, setting: Setting, parent: Recording | None) -> RunOutcome:
+async def _paced(job: Job, setting: Setting, parent: Recording | None) -> RunOutcome:
+    """Run the case, again when the provider refused and said when to come back."""
+    failed: RunOutcome | None = None
+    for attempt in itertools.count(1):
+        await setting.pace.ready(_ROLE)
+        run = functools.partial(_outcome, job, setting, parent, failed)
+        outcome = await in_thread(run)
+        _refuse_keyless(outcome)
+        messages = outcome.run.messages
+        setting.pace.note(_ROLE, messages)
+        try:
+            if outcome.status != "error" or not setting.pace.again(messages, attempt):
+                return outcome
+        except TooLong as reason:
+            return replace(outcome, error=f"{outcome.error}; {reason}")
+        failed = outcome
+    raise AssertionError("counting does not end")
+
+
+def _outcome(job: Job, setting: Setting, parent: Recording | None, failed: RunOutcome | None) -> RunOutcome:
+    """One attempt. What an earlier attempt was answered before it failed is not asked again."""
     options, change = setting.options, setting.options.change
     place = Place(case=job.case.id, trial=job.trial, experiment=setting.id)
     common: dict[str, Any] = {"place": place, "sink": setting.sink, "code_version": setting.code_version}
+    mode = "auto" if failed is not None or options.mode == "live" else options.mode
     if change is not None and parent is not None:
-        arm = None
-        if options.mode != "live":
+        arm = failed.run if failed else None
+        if arm is None and options.mode != "live":
             arm = setting.dataset.recording(job.case.id, arm=change.arm, trial=job.trial)
-        mode = "auto" if options.mode == "live" else options.mode
-        return fork_run(parent, target=setting.target, change=change, mode=mode, arm=arm, **common)
-    if parent is None or options.mode == "live":
+        outcome = fork_run(parent, target=setting.target, change=change, mode=mode, arm=arm, **common)
+    elif failed is not None:
+        outcome = replay_run(failed.run, target=setting.target, mode=mode, **common)
+        outcome = replace(outcome, parent=parent, diff=compare(outcome.run, parent))
+    elif parent is None or options.mode == "live":
         return live_run(setting.target, job.case.input, parent=parent, **common)
-    return replay_run(parent, target=setting.target, mode=options.mode, **common)
+    else:
+        return replay_run(parent, target=setting.target, mode=mode, **common)
+    return outcome if failed is None else replace(outcome, counts=_together(failed.counts, outcome.counts))
+
+
+def _together(failed: Counts, last: Counts) -> Counts:
+    """Both attempts' spending; what the first one paid for is not saved when the second one is answered by it."""
+    total = failed + last
+    return replace(
+        last,
+        provider_calls=total.provider_calls,
+        tokens_spent=total.tokens_spent,
+        tokens_saved=max(failed.tokens_saved, last.tokens_saved - failed.tokens_spent),
+        unknown_usage=total.unknown_usage,
+        cost_spent=total.cost_spent,
+    )
 
 
 def _refuse_keyless(outcome: RunOutcome) -> None:
@@ -141,11 +198,11 @@ def _refuse_keyless(outcome: RunOutcome) -> None:
 def _save(job: Job, setting: Setting, outcome: RunOutcome, scored: list[Scored]) -> None:
     """Keep what was newly recorded; what was only replayed is in the dataset already."""
     dataset, change = setting.dataset, setting.options.change
-    if outcome.status == "ok" and (
-        outcome.parent is None or outcome.counts.provider_calls or setting.options.mode == "live"
-    ):
-        arm = RECORDED if change is None else change.arm
-        dataset.put_recording(job.case.id, outcome.run, arm=arm, trial=job.trial)
-    for one in scored:
-        if one.recording is not None:
-            dataset.put_recording(job.case.id, one.recording, arm=one.arm, trial=job.trial)
+    fresh = outcome.parent is None or setting.options.mode == "live" or newly_answered(outcome.run.messages)
+    with setting.saving:
+        if outcome.status == "ok" and fresh:
+            arm = RECORDED if change is None else change.arm
+            dataset.put_recording(job.case.id, outcome.run, arm=arm, trial=job.trial)
+        for one in scored:
+            if one.recording is not None:
+                dataset.put_recording(job.case.id, one.recording, arm=one.arm, trial=job.trial)

@@ -25,7 +25,7 @@ _VERSION = b"\x01"
 _LITERAL, _PART, _HOLE = 0, 1, 2
 _HEAD = struct.Struct(">BI")
 _space = re.compile(r"[ \t\n\r]*").match
-_scan = json.JSONDecoder().scan_once
+_scan = json.JSONDecoder().raw_decode
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from decimal import Decimal
 from itertools import groupby
 
 from harness.experiment import ExperimentResult, TrialResult
@@ -97,12 +98,11 @@ def _spending(result: ExperimentResult) -> Spending:
     called = counts.provider_calls > 0
     unknown_spent = called and not counts.tokens_spent and counts.unknown_usage > 0
     unknown_saved = result.mode != "live" and not counts.tokens_saved and counts.unknown_usage > 0
-    nothing = counts.cost_saved * 0 if counts.cost_saved is not None else None
     return Spending(
         tokens_spent=None if unknown_spent else counts.tokens_spent,
         tokens_saved=None if unknown_saved else counts.tokens_saved,
         unknown_usage=counts.unknown_usage,
-        cost_spent=counts.cost_spent if counts.cost_spent is not None or called else nothing,
+        cost_spent=counts.cost_spent if counts.cost_spent is not None or called else Decimal(0),
         cost_saved=counts.cost_saved,
         currency=counts.currency,
     )

@@ -25,6 +25,7 @@ from harness.report.summary import (
 from harness.score import Score
 
 _ORDER = list(STATES)
+_PLACES = 20
 
 
 class Budget:
@@ -118,6 +119,7 @@ def _trial(trial: TrialResult, budget: Budget) -> TrialView:
         output=excerpt(output or "", budget.excerpt),
         difference=pieces,
         note=note,
+        places=tuple((change.path, change.kind) for change in outcome.diff.output[:_PLACES]),
         error=outcome.error,
         misses=outcome.misses,
         blocked=tuple(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 
 from harness.errors import CanonicalError
 from harness.pipeline import plain
@@ -18,7 +20,10 @@ WORDS = 800
 CONTEXT = 160
 """Characters of equal text kept on each side of a difference."""
 
-_WORD = re.compile(r"\s+|\w+|[^\w\s]")
+_WORD = re.compile(r"\s+|\w+\s*|[^\w\s]\s*")
+"""A word with the space behind it, so that spaces alone never match."""
+_PAIRS = 30_000
+"""Equal pairs of words up to which every word may anchor a match; beyond, only the rarer ones may."""
 
 
 def readable(content: bytes) -> str:
@@ -49,24 +54,24 @@ def difference(before: str, after: str) -> tuple[Piece, ...]:
     """
     if before == after:
         return ()
-    start = _common_prefix(before, after)
-    old, new = before[start : start + SIDE], after[start : start + SIDE]
-    a, b = _WORD.findall(old)[:WORDS], _WORD.findall(new)[:WORDS]
-    pieces = [Piece("same", before[:start])] if start else []
-    pieces += _compare(a, b)
-    rest = len(before) - start - sum(map(len, a)), len(after) - start - sum(map(len, b))
-    pieces = list(_shortened(pieces))
+    start = _common_start(before, after)
+    end = _common_start(before[start:][::-1], after[start:][::-1])
+    old, new = before[start : len(before) - end], after[start : len(after) - end]
+    a, b = _WORD.findall(old[:SIDE])[:WORDS], _WORD.findall(new[:SIDE])[:WORDS]
+    head = [Piece("same", before[:start])] if start else []
+    pieces = list(_joined([*head, *_compare(a, b)]))
+    rest = len(old) - sum(map(len, a)), len(new) - sum(map(len, b))
     if any(rest):
-        pieces.append(
-            Piece("left_out", f"{rest[0]:,} further characters before and {rest[1]:,} after are not compared")
-        )
-    return tuple(pieces)
+        text = f"{rest[0]:,} further characters before and {rest[1]:,} after are not compared"
+        pieces.append(Piece("left_out", text))
+    if end:
+        pieces.append(Piece("same", before[len(before) - end :]))
+    return tuple(_shortened(pieces))
 
 
-def _common_prefix(before: str, after: str) -> int:
+def _common_start(before: str, after: str) -> int:
     """Length of the common beginning, back to the last word boundary."""
-    length = min(len(before), len(after))
-    low, high = 0, length
+    low, high = 0, min(len(before), len(after))
     while low < high:
         middle = (low + high + 1) // 2
         if before[:middle] == after[:middle]:
@@ -79,7 +84,9 @@ def _common_prefix(before: str, after: str) -> int:
 
 
 def _compare(a: list[str], b: list[str]) -> Iterator[Piece]:
-    matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
+    often = Counter(b)
+    pairs = sum(amount * often[word] for word, amount in Counter(a).items())
+    matcher = difflib.SequenceMatcher(None, a, b, autojunk=pairs > _PAIRS)
     gone = new = ""
     for tag, a0, a1, b0, b1 in matcher.get_opcodes():
         same = "".join(a[a0:a1])
@@ -94,10 +101,20 @@ def _compare(a: list[str], b: list[str]) -> Iterator[Piece]:
 
 
 def _pair(gone: str, new: str) -> Iterator[Piece]:
-    if gone:
-        yield Piece("gone", gone)
-    if new:
-        yield Piece("new", new)
+    """Removed beside new text; the space that both end with has not changed."""
+    room = min(len(gone) - len(gone.rstrip()), len(new) - len(new.rstrip()))
+    space = next((gone[-size:] for size in range(room, 0, -1) if gone[-size:] == new[-size:]), "")
+    if gone != space:
+        yield Piece("gone", gone.removesuffix(space))
+    if new != space:
+        yield Piece("new", new.removesuffix(space))
+    if space:
+        yield Piece("same", space)
+
+
+def _joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    for kind, group in groupby(pieces, key=lambda piece: piece.kind):
+        yield Piece(kind, "".join(piece.text for piece in group))
 
 
 def _shortened(pieces: list[Piece]) -> Iterator[Piece]:

@@ -167,6 +167,8 @@ class TrialView:
     """Of the run's output against the recorded one; empty when equal or not shown."""
     note: str = ""
     """Why a difference is not shown."""
+    places: tuple[tuple[str, str], ...] = ()
+    """JSON path and kind of each place where the output differs, the first ones."""
     error: str | None = None
     misses: tuple[str, ...] = ()
     blocked: tuple[BlockedView, ...] = ()

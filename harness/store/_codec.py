@@ -2,6 +2,7 @@
 
 Small bodies compress badly alone, because they are over before a pattern recurs; the dictionary is what they have
 in common. Its bytes are part of the file format: dictionary 1 never changes, a better one is a new codec.
+A piece that repeats an earlier one, as the next request repeats the last reply, takes that as its dictionary too.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from typing import Final
 RAW: Final = 0
 ZLIB: Final = 1
 CHAIN: Final = 2
+BASED: Final = 3
+BASE_BYTES: Final = 24_000
+"""A longer base would not fit into zlib's window together with the dictionary."""
 
 _MIN = 48
 """Shorter content is kept as it is."""
@@ -79,27 +83,32 @@ def encode(content: bytes) -> tuple[int, bytes]:
     """The codec and the bytes to store, whichever is shorter."""
     if len(content) < _MIN:
         return RAW, content
-    packer = zlib.compressobj(_LEVEL, wbits=-15, zdict=_DICTIONARY_1)
-    packed = packer.compress(content) + packer.flush()
+    packed = _deflated(content, _DICTIONARY_1)
     return (ZLIB, packed) if len(packed) < len(content) else (RAW, content)
 
 
-def decode(codec: int, data: bytes, size: int | None = None) -> bytes:
-    """The content that ``encode`` stored.
+def encode_against(content: bytes, base: bytes) -> bytes:
+    """The bytes to store under codec ``BASED``; ``base`` has at most ``BASE_BYTES``."""
+    return _deflated(content, _DICTIONARY_1 + base)
+
+
+def decode(codec: int, data: bytes, size: int | None = None, base: bytes | None = None) -> bytes:
+    """The content that ``encode`` or ``encode_against`` stored.
 
     Args:
         codec: As stored.
         data: As stored.
         size: Bytes to expect; more are never unpacked.
+        base: For ``BASED``: the content it relies on.
 
     Raises:
         ValueError: The codec is unknown, or the bytes are damaged.
     """
     if codec == RAW:
         return bytes(data)
-    if codec != ZLIB:
-        raise ValueError(f"codec {codec} is unknown")
-    unpacker = zlib.decompressobj(wbits=-15, zdict=_DICTIONARY_1)
+    if codec != ZLIB and (codec != BASED or base is None):
+        raise ValueError(f"codec {codec} is unknown, or what it relies on is gone")
+    unpacker = zlib.decompressobj(wbits=-15, zdict=_DICTIONARY_1 + (base or b""))
     try:
         content = unpacker.decompress(data, _MAX_OUT if size is None else max(size, 1))
     except zlib.error as error:
@@ -107,6 +116,11 @@ def decode(codec: int, data: bytes, size: int | None = None) -> bytes:
     if not unpacker.eof and unpacker.unconsumed_tail:
         raise ValueError("compressed content is longer than its recorded size")
     return content
+
+
+def _deflated(content: bytes, dictionary: bytes) -> bytes:
+    packer = zlib.compressobj(_LEVEL, wbits=-15, zdict=dictionary)
+    return packer.compress(content) + packer.flush()
 
 
 def pack(content: bytes) -> bytes:

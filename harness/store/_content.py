@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -10,11 +11,11 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 from harness.record._parts import Split, split
-from harness.store._codec import CHAIN, encode
+from harness.store._codec import BASE_BYTES, BASED, CHAIN, encode, encode_against
 from harness.store._driver import Driver
 from harness.store._sql import insert_new
 
-BLOB: Final = ("id", "hash", "size", "codec", "layout", "chain", "data", "touched")
+BLOB: Final = ("id", "hash", "size", "codec", "base", "chain", "data", "touched")
 LINK: Final = ("id", "prev", "blob", "touched")
 SPARED_SECONDS: Final = 3600
 """Garbage collection leaves alone what was touched this recently."""
@@ -23,6 +24,12 @@ _TRUST_SECONDS: Final = 900
 _SPLIT_BYTES: Final = 1024
 _REMEMBERED: Final = 50_000
 _AT_ONCE: Final = 400
+_RECENT: Final = 16
+_REPEAT_BYTES: Final = range(256, BASE_BYTES)
+"""Content of this size may repeat, or be repeated by, other content."""
+_PROBE_BYTES: Final = 32
+_WORTH_BYTES: Final = 64
+"""A base has to save this much: it must be kept and read as long as what relies on it."""
 
 
 class Race(Exception):
@@ -58,6 +65,7 @@ class ContentWriter:
         self._known = _Memory()
         self._fresh = _Memory()
         self._now = 0
+        self._recent: deque[tuple[int, bytes]] = deque(maxlen=_RECENT)
 
     def committed(self) -> None:
         """The transaction is durable: remember what it wrote."""
@@ -67,6 +75,7 @@ class ContentWriter:
     def rolled_back(self) -> None:
         """The transaction is gone; after a race also what was believed is in doubt."""
         self._known, self._fresh = _Memory(), _Memory()
+        self._recent.clear()
 
     def store(
         self, driver: Driver, contents: Mapping[bytes, bytes], requests: AbstractSet[bytes]
@@ -95,7 +104,8 @@ class ContentWriter:
             and (found := split(content)) is not None
             and (found.growing or digest in requests)
         }
-        plain = {digest: content for digest, content in new.items() if digest not in splits}
+        self._store_plain(driver, {digest: new[digest] for digest in new.keys() - splits.keys()})
+        plain: dict[bytes, bytes] = {}
         elements = {digest: _digests(found.growing) for digest, found in splits.items()}
         for digest, found in splits.items():
             plain.update(zip(elements[digest], found.growing, strict=True))
@@ -139,10 +149,25 @@ class ContentWriter:
         rows = []
         for number, digest in zip(driver.allocate("blobs", len(new)) if new else (), new, strict=True):
             content = contents[digest]
-            codec, data = encode(content)
-            rows.append((number, digest, len(content), codec, None, None, data, self._now))
+            codec, base, data = self._encoded(number, content)
+            rows.append((number, digest, len(content), codec, base, None, data, self._now))
             self._fresh.blobs[digest] = _Seen(number, None, self._now)
         self._insert(driver, "blobs", BLOB, rows)
+
+    def _encoded(self, number: int, content: bytes) -> tuple[int, int | None, bytes]:
+        """Codec, base and data; the next request repeats the last reply, and so do snapshots."""
+        codec, data = encode(content)
+        if len(content) not in _REPEAT_BYTES:
+            return codec, None, data
+        middle = len(content) // 2
+        probe = content[middle : middle + _PROBE_BYTES]
+        for base, earlier in reversed(self._recent):
+            if probe in earlier:
+                shorter = encode_against(content, earlier)
+                if len(shorter) + _WORTH_BYTES < len(data):
+                    return BASED, base, shorter
+        self._recent.append((number, content))
+        return codec, None, data
 
     def _store_split(
         self,

@@ -39,6 +39,11 @@ class Database:
         self.engine = self._make_engine()
         self._prepare_schema()
 
+    @property
+    def mark(self) -> str:
+        """The driver's parameter mark."""
+        return "?" if self.path is not None else "%s"
+
     def driver(self) -> Driver:
         """A connection for the writer."""
         if self.path is not None:
@@ -119,7 +124,7 @@ class Database:
             engine = create_engine(self._url, creator=self._connect, poolclass=NullPool)
         except (ModuleNotFoundError, NoSuchModuleError, ArgumentError) as error:
             raise StoreOpenError(
-                f"cannot open {self.name}: {error}; install goldfork[postgres], or use a sqlite:/// or postgresql:// URL"
+                f"cannot open {self.name}: {error}; install goldfork[postgres], or use a sqlite:/// URL"
             ) from error
         if self.path is not None:
             event.listen(engine, "begin", _begin)

@@ -14,10 +14,11 @@ from harness.errors import UsageError
 from harness.store import _eval_tables, _tables
 from harness.store._columns import Table
 from harness.store._database import Database
-from harness.store._sql import upsert
+from harness.store._driver import Driver
+from harness.store._sql import insert_new, upsert
 from harness.store._types import Money, Time
 
-__all__ = ["_eval_tables", "_tables", "load", "statements"]
+__all__ = ["_eval_tables", "_tables", "claim", "load", "statements"]
 
 Statement = tuple[str, list[list[Any]]]
 
@@ -37,9 +38,22 @@ def statements(table: str, rows: Iterable[Mapping[str, Any]], *, dialect: Dialec
         names = tuple(values)
         grouped.setdefault(names, []).append([_bound(target.c[name], values[name], dialect) for name in names])
         updates.setdefault(names, tuple(given))
-    return [
-        (_upsert(target, names, updates[names], mark), values) for names, values in grouped.items()
-    ]
+    return [(_upsert(target, names, updates[names], mark), values) for names, values in grouped.items()]
+
+
+def claim(table: str, row: Mapping[str, Any], *, dialect: Dialect, mark: str) -> Callable[[Driver], bool]:
+    """What inserts a row if its key is free, and says whether it was.
+
+    Raises:
+        UsageError: The table is unknown, belongs to recording, or the row lacks its key.
+    """
+    target = _writable(table)
+    given = _given(target, row)
+    values = {**_defaults(target, given), **given}
+    bound = [_bound(target.c[name], value, dialect) for name, value in values.items()]
+    key = [column.name for column in target.primary_key.columns]
+    statement = insert_new(table, tuple(values), key=key, mark=mark)
+    return lambda driver: driver.many(statement, [bound]) == 1
 
 
 def load(database: Database, table: str, equals: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import time
@@ -20,10 +21,10 @@ def abandoned(owner: str, heartbeat_at: datetime | None, now: datetime) -> bool:
         heartbeat_at: When that process last said that it is alive.
         now: The aware time to compare with.
     """
-    host, _, rest = owner.rpartition(":")[0].rpartition(":")
-    start = owner.rpartition(":")[2]
-    if host == socket.gethostname() and rest.isdigit() and start.isdigit() and _gone(int(rest), int(start)):
-        return True
+    match owner.rsplit(":", 2):
+        case [host, pid, start] if host == socket.gethostname() and pid.isdigit() and start.isdigit():
+            if _gone(int(pid), int(start)):
+                return True
     return heartbeat_at is None or now - heartbeat_at > _SILENT
 
 
@@ -39,14 +40,14 @@ def _gone(pid: int, start_ms: int) -> bool:
     return started is not None and started > start_ms + _CLOCK_SLACK_MS
 
 
-def _started_ms(pid: int) -> int | None:
-    """When a process started, where the system says so."""
+def _started_ms(pid: int) -> float | None:
+    """When a living process started, where the system says so; a dead one not yet waited for never did."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
         uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
         if fields[0] == "Z":
-            return time.time_ns()
+            return math.inf
         ticks = float(fields[19]) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):
         return None
-    return int((time.time() - uptime + ticks) * 1000)
+    return (time.time() - uptime + ticks) * 1000

@@ -34,9 +34,13 @@ WITH RECURSIVE link (blob, prev, depth) AS (
     UNION ALL
     SELECT chains.blob, chains.prev, link.depth + 1 FROM chains JOIN link ON chains.id = link.prev
 )
-SELECT blobs.codec, blobs.data, blobs.size FROM link JOIN blobs ON blobs.id = link.blob ORDER BY link.depth DESC
+SELECT blobs.codec, blobs.data, blobs.size, base.codec, base.data, base.size
+FROM link JOIN blobs ON blobs.id = link.blob LEFT JOIN blobs base ON base.id = blobs.base ORDER BY link.depth DESC
 """
-_BLOB = "SELECT codec, data, size, layout, chain FROM blobs WHERE "
+_BLOB = """
+SELECT blobs.codec, blobs.data, blobs.size, base.codec, base.data, base.size, blobs.chain
+FROM blobs LEFT JOIN blobs base ON base.id = blobs.base WHERE blobs.hash = ?
+"""
 _AT_ONCE = 400
 
 
@@ -64,26 +68,24 @@ class Reader:
             DatasetMissing: Nothing is stored under that hash.
             StoreError: What is stored is damaged.
         """
-        rows = self._database.rows(_BLOB + "hash = ?", (pack_hash(digest),))
+        rows = self._database.rows(_BLOB, (pack_hash(digest),))
         if not rows:
             raise DatasetMissing(f"content {digest!r} is not in the store {self._database.name}")
-        codec, data, size, layout, chain = rows[0]
+        *stored, chain = rows[0]
         try:
-            if codec == CHAIN:
-                return self._joined(layout, chain)
-            return decode(codec, data, size)
+            return self._joined(stored, chain) if stored[0] == CHAIN else _decoded(*stored)
         except ValueError as error:
             raise StoreError(
-                f"content {digest!r} in the store {self._database.name} is damaged ({error}); run `goldfork store check`"
+                f"content {digest!r} in the store {self._database.name} is damaged ({error}); "
+                "run `goldfork store check`"
             ) from error
 
-    def _joined(self, layout: int, chain: int | None) -> bytes:
-        rows = self._database.rows(_BLOB + "id = ?", (layout,))
-        if not rows:
+    def _joined(self, stored: Sequence[Any], chain: int | None) -> bytes:
+        _, _, _, *layout = stored
+        if layout[0] is None:
             raise ValueError("its layout is gone")
         links = self._database.rows(_CHAIN, (chain,)) if chain is not None else []
-        growing = [decode(codec, data, size) for codec, data, size in links]
-        return join(decode(*rows[0][:3]), growing, self.content)
+        return join(decode(*layout), [_decoded(*link) for link in links], self.content)
 
     def recording(self, ref: str, *, arm: str, trial: int) -> Recording | None:
         """The recording of a run, or of a workflow's newest good run; see ``Store.recording``."""
@@ -99,20 +101,20 @@ class Reader:
         if run_id is not None:
             if arm == RECORDED:
                 named = select(runs).where(runs.c.id == run_id)
-                found = connection.execute(named).mappings().first()
+                found = _first_row(connection, named)
                 return found if found is not None and trial in {0, found["trial"]} else None
             wanted = _good(runs).where(runs.c.parent_run_id == run_id, runs.c.arm == arm, runs.c.trial == trial)
-            return connection.execute(wanted).mappings().first()
+            return _first_row(connection, wanted)
         wanted = _good(runs).where(runs.c.workflow == ref, runs.c.arm == arm, runs.c.trial == trial)
         if arm == RECORDED:
             wanted = wanted.where(runs.c.parent_run_id.is_(None))
-        return connection.execute(wanted).mappings().first()
+        return _first_row(connection, wanted)
 
     def _recording(self, connection: Connection, row: Mapping[str, Any]) -> Recording:
         run_id, dead = row["id"], _dead(row)
         extra: dict[Hash, bytes] = {}
-        steps = connection.execute(_of_run("steps", run_id, "seq")).mappings()
-        volatile = connection.execute(_of_run("volatile", run_id, "seq")).mappings()
+        steps = _rows(connection, _of_run("steps", run_id, "seq"))
+        volatile = _rows(connection, _of_run("volatile", run_id, "seq"))
         run = to_run(row)
         return Recording(
             run=replace(run, status="interrupted") if dead and run.status == "running" else run,
@@ -132,25 +134,20 @@ class Reader:
         messages, exchanges = _T["messages"], _T["exchanges"]
         of_run = select(exchanges).join(messages, messages.c.id == exchanges.c.message_id)
         attempts: defaultdict[str, list[Exchange]] = defaultdict(list)
-        for row in connection.execute(
-            of_run.where(messages.c.run_id == run_id).order_by(exchanges.c.message_id, exchanges.c.attempt)
-        ).mappings():
+        of_run = of_run.where(messages.c.run_id == run_id)
+        for row in _rows(connection, of_run.order_by(exchanges.c.message_id, exchanges.c.attempt)):
             attempts[row["message_id"]].append(to_exchange(row))
-        for row in connection.execute(_of_run("messages", run_id, "seq")).mappings().all():
+        for row in _rows(connection, _of_run("messages", run_id, "seq")):
             message = to_message(row, attempts[row["id"]])
             if dead and message.status == "running":
                 message = self._interrupted(connection, message, extra)
             yield message
 
-    def _interrupted(
-        self, connection: Connection, message: MessageRecord, extra: dict[Hash, bytes]
-    ) -> MessageRecord:
+    def _interrupted(self, connection: Connection, message: MessageRecord, extra: dict[Hash, bytes]) -> MessageRecord:
         """A message whose process died, with what it had received so far."""
         chunks = _T["chunks"]
         rows = connection.execute(
-            select(chunks.c.data, chunks.c.offset_ms)
-            .where(chunks.c.message_id == message.id)
-            .order_by(chunks.c.number)
+            select(chunks.c.data, chunks.c.offset_ms).where(chunks.c.message_id == message.id).order_by(chunks.c.number)
         ).all()
         if not rows:
             return replace(message, status="interrupted")
@@ -172,7 +169,7 @@ class Reader:
         runs = _T["runs"]
         low, high = (str(uuid.UUID(digits.ljust(32, fill))) for fill in "0f")
         with self._database.reading() as connection:
-            found = connection.execute(select(runs).where(runs.c.id.between(low, high)).limit(3)).mappings().all()
+            found = _rows(connection, select(runs).where(runs.c.id.between(low, high)).limit(3))
         if len(found) > 1:
             some = ", ".join(row["id"] for row in found)
             raise UsageError(f"run {ref!r} is ambiguous ({some}, …); give more of its id")
@@ -191,14 +188,22 @@ class Reader:
         if status is not None:
             wanted = wanted.where(runs.c.status == ("running" if derived else status))
         with self._database.reading() as connection:
-            rows = connection.execute(wanted if derived else wanted.limit(limit)).mappings().all()
-            stated = [(row, "abandoned" if row["status"] == "running" and _dead(row) else row["status"]) for row in rows]
+            rows = _rows(connection, wanted if derived else wanted.limit(limit))
+            stated = [(row, _word(row)) for row in rows]
             if derived:
                 stated = [(row, word) for row, word in stated if word == status][:limit]
             ids = [row["id"] for row, _ in stated]
             totals = _totals(connection, ids)
             steps = _counts(connection, ids)
         return [_summary(row, word, steps.get(row["id"], 0), totals.get(row["id"])) for row, word in stated]
+
+
+def _decoded(
+    codec: int, data: bytes, size: int, base_codec: int | None, base_data: bytes | None, base_size: int | None
+) -> bytes:
+    """Content and, where it relies on another, that one's."""
+    base = None if base_codec is None or base_data is None else decode(base_codec, base_data, base_size)
+    return decode(codec, data, size, base)
 
 
 def _good(runs: Any) -> Select[Any]:
@@ -209,6 +214,20 @@ def _good(runs: Any) -> Select[Any]:
         .order_by(runs.c.mode == "replay", runs.c.id.desc())
         .limit(1)
     )
+
+
+def _rows(connection: Connection, wanted: Select[Any]) -> list[dict[str, Any]]:
+    return [row._asdict() for row in connection.execute(wanted)]
+
+
+def _first_row(connection: Connection, wanted: Select[Any]) -> dict[str, Any] | None:
+    row = connection.execute(wanted).first()
+    return None if row is None else row._asdict()
+
+
+def _word(row: Mapping[str, Any]) -> RunStatus:
+    status: RunStatus = row["status"]
+    return "abandoned" if status == "running" and _dead(row) else status
 
 
 def _of_run(table: str, run_id: str, order: str) -> Select[Any]:

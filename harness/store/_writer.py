@@ -210,7 +210,7 @@ class Writer:
                 error = raced
                 self._driver.rollback()
                 self._content.rolled_back()
-            except (*self._driver.errors, *_FAULTS) as failed:
+            except self._driver.errors + _FAULTS as failed:
                 error = failed
                 trouble = self._trouble(failed)
                 self._driver.rollback()

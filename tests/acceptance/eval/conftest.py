@@ -5,9 +5,9 @@ import io
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +37,8 @@ ANSWER = prompt("answer", "Answer this: {text}")
 
 
 def ask(question):
+    if os.environ.get("TOY_DIE"):
+        os.kill(os.getpid(), 9)
     reply = client.chat.completions.create(model="toy-1", messages=[{"role": "user", "content": question}])
     return reply.choices[0].message.content
 
@@ -187,14 +189,14 @@ def finish(process, timeout=60):
     return Outcome(process.returncode, out, err)
 
 
-def interrupt(process, when, timeout=30):
-    """Send Ctrl-C once ``when()`` holds."""
+def signalled(process, number, when, timeout=30):
+    """Send a signal once ``when()`` holds."""
     deadline = time.monotonic() + timeout
     while not when():
         assert process.poll() is None, "the command ended early"
         assert time.monotonic() < deadline, "it never came to the point"
         time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
 
 
 def build(path, server, *, cases, trials=1):
@@ -217,6 +219,13 @@ def build(path, server, *, cases, trials=1):
     return toy
 
 
+def copied(toy, tmp_path):
+    """A copy of the folder without what was stored there."""
+    path = tmp_path / "work"
+    shutil.copytree(toy.path, path, ignore=shutil.ignore_patterns(".goldfork", "__pycache__"))
+    return Toy(path)
+
+
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory):
     with ScriptedServer(rule=reply) as server:
@@ -226,9 +235,47 @@ def recorded(tmp_path_factory):
 @pytest.fixture
 def toy(recorded, tmp_path):
     """A fresh copy of the recorded dataset."""
-    path = tmp_path / "work"
-    shutil.copytree(recorded.path, path, ignore=shutil.ignore_patterns(".goldfork", "__pycache__"))
-    return Toy(path)
+    return copied(recorded, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def recorded_twenty(tmp_path_factory):
+    with ScriptedServer(rule=reply) as server:
+        return build(tmp_path_factory.mktemp("twenty"), server, cases=[f"case{k:02}" for k in range(20)])
+
+
+@pytest.fixture
+def twenty(recorded_twenty, tmp_path):
+    """A dataset of twenty cases."""
+    return copied(recorded_twenty, tmp_path)
+
+
+class Stalling:
+    """A rule that answers the first ``quick`` requests and keeps all later ones waiting."""
+
+    def __init__(self, quick):
+        self.quick = quick
+        self.released = threading.Event()
+
+    def __call__(self, seen):
+        if seen.number >= self.quick:
+            self.released.wait(60)
+        return reply(seen)
+
+
+@pytest.fixture
+def stalling():
+    """A factory of servers that stop answering after some requests; released at the end of the test."""
+    with contextlib.ExitStack() as stack:
+
+        def make(quick):
+            rule = Stalling(quick)
+            server = stack.enter_context(ScriptedServer(rule=rule))
+            stack.callback(rule.released.set)
+            server.release = rule.released.set
+            return server
+
+        yield make
 
 
 @pytest.fixture
@@ -244,6 +291,6 @@ def tools():
     class Tools:
         build = staticmethod(build)
         finish = staticmethod(finish)
-        interrupt = staticmethod(interrupt)
+        signalled = staticmethod(signalled)
 
     return Tools

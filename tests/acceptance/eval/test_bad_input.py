@@ -1,9 +1,11 @@
 """Every bad input is one line that says what, where and what to do; exit 2, nothing lost."""
 
-import os
 import sqlite3
 
 import pytest
+
+from harness.dataset import Case, GoldenDataset
+from harness.errors import DatasetMissing
 
 
 def refused(done, *words):
@@ -43,10 +45,10 @@ def test_a_target_that_takes_another_input(toy):
 
 
 def test_an_empty_dataset(toy):
-    for case in (toy.path / "toyset" / "cases").iterdir():
-        case.unlink()
-    toy.dataset.snapshot()
-    refused(toy("eval", "toyset"), "has no approved case", "toyset")
+    empty = GoldenDataset.create(toy.path / "empty", target="toy:run")
+    refused(toy("eval", "empty"), "has no approved case", "empty")
+    empty.put_case(Case(id="ants", input={"text": "ants"}))
+    refused(toy("eval", "empty"), "has no approved case", "1 wait for", "--approve")
 
 
 def test_no_item_matches_the_filter(toy):
@@ -98,9 +100,8 @@ def test_a_newer_database(toy):
     refused(toy("eval", "toyset", GOLDFORK_DATABASE_URL=f"sqlite:///{newer}"), "newer")
 
 
-@pytest.mark.skipif(os.geteuid() == 0 and not os.path.exists("/proc/version"), reason="needs a read-only place")
 def test_a_read_only_disk(toy):
-    """A folder that cannot be made, which root cannot get around either."""
+    """Under /proc nothing can be made, by root either."""
     refused(toy("eval", "toyset", GOLDFORK_HOME="/proc/goldfork"), "/proc/goldfork")
 
 
@@ -132,7 +133,5 @@ def test_a_dataset_without_a_baseline(toy):
 
 
 def test_debug_shows_the_traceback(toy):
-    from harness.errors import DatasetMissing
-
     with pytest.raises(DatasetMissing):
         toy("--debug", "eval", "nope")

@@ -144,13 +144,17 @@ def test_a_step_can_be_evaluated_alone(toy):
     assert "no step 'peek'; its steps are answer, look" in toy("experiment", "show", "latest").out
 
 
+CRASHES = """
+def right(output):
+    if "bees" in output["answer"]:
+        raise KeyError("bees")
+    return float("inf") if "cats" in output["answer"] else 1
+"""
+
+
 def test_a_crashing_evaluator_is_a_failed_score_not_a_zero(toy):
-    (toy.path / "toy_evaluators.py").write_text(
-        "def right(output):\n    if 'bees' in output['answer']:\n        raise KeyError('bees')\n    return float('inf') if 'cats' in output['answer'] else 1\n"
-    )
-    toy.manifest(
-        '[gate]\nmin_measured = 0.3\nscorers = ["right"]\n[[evaluators]]\nname = "right"\nuse = "toy_evaluators:right"\n'
-    )
+    (toy.path / "toy_evaluators.py").write_text(CRASHES)
+    toy.manifest('[[evaluators]]\nname = "right"\nuse = "toy_evaluators:right"\n')
     found = toy("eval", "toyset", "--json").json["scores"]["right"]
     assert (found["value"], found["missing"]) == (1.0, 2)
 

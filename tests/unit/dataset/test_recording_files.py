@@ -261,3 +261,27 @@ def test_cost_stays_a_decimal(dataset: GoldenDataset, talk: Callable[[int], Reco
     again = dataset.recording("late")
     assert again is not None
     assert str(again.messages[0].cost) == "0.0010"
+
+
+def test_a_recording_never_leads_out_of_its_folder(dataset: GoldenDataset, talk: Callable[[int], Recording]) -> None:
+    recording = talk(1)
+    exchange = dataclasses.replace(recording.messages[0].exchanges[0], body_hash="../../outside")
+    files = encode(recording)
+    answer = recording.messages[0].exchanges[0].body_hash
+    assert answer is not None
+    data = files.data.replace(f'"body_hash":"{answer}"'.encode(), b'"body_hash":"../../outside"')
+    again = decode(data, "x", read_part=files.parts.__getitem__)
+    assert again.messages[0].exchanges[0] == exchange
+    with pytest.raises(DatasetError, match="is not a SHA-256 hash"):
+        again.read("../../outside")
+
+
+def test_the_error_of_a_tool_is_kept_as_it_was_raised(talk: Callable[[int], Recording]) -> None:
+    recording = talk(1)
+    error = "FileNotFoundError: /home/ann/kb.json"
+    steps = tuple(
+        dataclasses.replace(recording.steps[0], id=kind, kind=kind, error=error) for kind in ("tool", "agent")
+    )
+    files = encode(dataclasses.replace(recording, steps=steps))
+    again = decode(files.data, "x", read_part=files.parts.__getitem__)
+    assert [step.error for step in again.steps] == [error, "FileNotFoundError: ~/kb.json"]

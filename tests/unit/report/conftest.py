@@ -334,6 +334,7 @@ def _hostile_trial(trial: TrialResult, text: str, blobs: Blobs) -> TrialResult:
         step(text, state, kind="tool", before=old, after=new, scope=text)
         for state in ("reused", "run", "answered", "called", "dry", "added", "removed")
     )
+    place = ValueChange(path=f"$.{text}", kind="text", before=text, after=text)
     outcome = trial.outcome
     return replace(
         trial,
@@ -353,7 +354,7 @@ def _hostile_trial(trial: TrialResult, text: str, blobs: Blobs) -> TrialResult:
             blocked=({"tool": text, "arguments": {text: text}, "answered_by": text},),
             undeclared=(text,),
             drift=(text,),
-            diff=RunDiff(steps=steps, first_divergence=steps[0].address, output_equal=False),
+            diff=RunDiff(steps=steps, first_divergence=steps[0].address, output_equal=False, output=(place,)),
         ),
         scores=(
             Score(name=text, value=text, reason=text, evaluator=text),

@@ -79,7 +79,7 @@ def test_the_filter_hides_what_did_not_change(opened, result):
 
     assert page.locator(".case:visible").count() == 7
     page.check("#show-changed")
-    assert page.locator(".case:visible").count() == 11
+    assert page.locator(".case:visible").count() == 10
 
 
 def test_the_page_fits_a_phone(opened, result):

@@ -105,6 +105,7 @@ def test_each_case_says_what_became_of_it(page):
     assert "▶ draft run, differs, first divergence" in text
     assert "what would have been sent" in text
     assert "wrong-item@example.org" in text
+    assert "Differs at $.reply (text)" in text
     assert "Recording missing. draft: POST /chat/completions was never recorded" in text
 
 

@@ -25,8 +25,13 @@ def test_the_keys_are_pinned(result):
     assert data["tools"] == {"answered": 16, "called": 0, "dry": 16}
     assert data["scores"]["helpful"] == {"value": 0.731, "low": 0.64, "high": 0.81, "n": 13, "missing": 3}
     assert data["verdicts"]["helpful"] == {
-        "word": "inconclusive", "basis": "statistics", "difference": -0.169, "low": -0.29, "high": -0.02, "margin": 0.05,
-    }  # fmt: skip
+        "word": "inconclusive",
+        "basis": "statistics",
+        "difference": -0.169,
+        "low": -0.29,
+        "high": -0.02,
+        "margin": 0.05,
+    }
     assert (data["cases"], data["trials"], data["outputs_equal"], data["provider_calls"]) == (16, 16, 6, 16)
     assert (data["verdict"], data["exit_code"], data["reports"]) == ("regressed", 1, ["report.html"])
 
@@ -42,7 +47,7 @@ def test_unknown_is_null(result):
 
     assert data["tokens"] == {"spent": None, "saved": None}
     assert data["cost"] == {"spent": None, "saved": None, "currency": "USD"}
-    assert data["scores"]["agreement.kappa"] == {"value": None, "low": None, "high": None, "n": 0, "missing": 1}
+    assert data["scores"]["agreement.kappa"] == {"value": None, "low": None, "high": None, "n": 0, "missing": 0}
 
 
 def test_money_has_no_exponent(result):

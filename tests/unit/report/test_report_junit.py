@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -11,7 +11,7 @@ from harness.report import build, render_junit
 
 
 def parsed(result):
-    return ElementTree.fromstring(render_junit(build(result)).encode())
+    return ET.fromstring(render_junit(build(result)).encode())
 
 
 def outcome(root, name):

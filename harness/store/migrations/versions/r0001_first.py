@@ -182,7 +182,7 @@ def _content() -> None:
         sa.Column("hash", BYTES, nullable=False),
         sa.Column("size", BIG, nullable=False),
         sa.Column("codec", sa.SmallInteger(), nullable=False),
-        sa.Column("layout", BIG),
+        sa.Column("base", BIG),
         sa.Column("chain", BIG),
         sa.Column("data", BYTES, nullable=False),
         sa.Column("touched", BIG, nullable=False),

@@ -1,0 +1,136 @@
+"""Scanning and replacing in whole JSON values."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from harness.redact._scan import Finding, Kind, is_blank, scan
+
+_NAMED_SECRETS = frozenset(
+    {"accesstoken", "apikey", "authtoken", "clientsecret", "passwd", "password", "privatekey", "refreshtoken"}
+    | {"secret", "secretkey", "xapikey"}
+)
+_NAMED_PHONES = frozenset({"fax", "mobile", "phone", "phonenumber", "tel", "telephone"})
+_SECRET_KINDS = frozenset({"key", "token", "secret"})
+_DIGITS = re.compile(r"\+?[\d\s().\-/]+")
+_LONG = 6
+
+
+def scan_value(value: Any) -> list[tuple[str, Finding]]:
+    """Findings in a JSON value, each with the JSON path of the text it stands in; a key's is that of its member.
+
+    Offsets count within that text; whole numbers are read as text. A field named ``password``, ``api_key`` or
+    ``phone`` makes its value a finding that it would not be elsewhere.
+    """
+    return [(path, finding) for path, name, text in _leaves(value) for finding in _scan_leaf(name, text)]
+
+
+class Redactor:
+    """Replaces what ``scan`` finds; the same thing gets the same placeholder, such as ``⟦mail#1⟧``, everywhere.
+
+    One redactor serves everything that belongs together: request, reply, chunks and snapshots. A secret that was once
+    recognised by its surroundings is from then on recognised without them.
+    """
+
+    def __init__(self) -> None:
+        self._placeholders: dict[tuple[Kind, str], str] = {}
+        self._counts: Counter[Kind] = Counter()
+        self._secrets: dict[str, Kind] = {}
+        self._pattern: re.Pattern[str] | None = None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many different things of each kind were replaced."""
+        return {str(kind): count for kind, count in sorted(self._counts.items())}
+
+    def text(self, text: str) -> str:
+        """The text with every finding replaced."""
+        return self._leaf("", text)
+
+    def value(self, value: Any) -> Any:
+        """A JSON value with every finding replaced, keys included; a number that is a finding becomes text."""
+        for _, finding in scan_value(value):
+            self._placeholder(finding)
+        return self._value("", value)
+
+    def _value(self, name: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {self._leaf("", str(key)): self._value(str(key), item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self._value(name, item) for item in value]
+        if value is None or isinstance(value, (bool, float)):
+            return value
+        text = str(value)
+        made = self._leaf(name, text)
+        return value if made == text else made
+
+    def _leaf(self, name: str, text: str) -> str:
+        findings = _scan_leaf(name, text)
+        for finding in findings:
+            self._placeholder(finding)
+        findings += self._known(text, findings)
+        pieces: list[str] = []
+        done = 0
+        for finding in sorted(findings, key=lambda finding: finding.start):
+            pieces += (text[done : finding.start], self._placeholder(finding))
+            done = finding.end
+        return "".join([*pieces, text[done:]])
+
+    def _known(self, text: str, findings: Sequence[Finding]) -> list[Finding]:
+        """Secrets met before that stand outside the findings."""
+        if self._pattern is None:
+            return []
+        return [
+            Finding(self._secrets[found[0]], found.start(), found.end(), found[0])
+            for found in self._pattern.finditer(text)
+            if all(found.end() <= finding.start or finding.end <= found.start() for finding in findings)
+        ]
+
+    def _placeholder(self, finding: Finding) -> str:
+        known = finding.kind, _same(finding)
+        if known not in self._placeholders:
+            self._counts[finding.kind] += 1
+            self._placeholders[known] = f"⟦{finding.kind}#{self._counts[finding.kind]}⟧"
+            if finding.kind in _SECRET_KINDS and len(finding.text) >= _LONG:
+                self._secrets.setdefault(finding.text, finding.kind)
+                longest_first = sorted(self._secrets, key=len, reverse=True)
+                self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+        return self._placeholders[known]
+
+
+def _leaves(value: Any) -> Iterator[tuple[str, str, str]]:
+    """(path, name of the member, text) in order, keys included, without recursion: values may nest deeply."""
+    stack: list[tuple[str, str, Any]] = [("$", "", value)]
+    while stack:
+        path, name, item = stack.pop()
+        if isinstance(item, dict):
+            for key, inner in reversed(item.items()):
+                text = str(key)
+                below = f"{path}.{text}" if text.isidentifier() else f"{path}[{json.dumps(text)}]"
+                stack += ((below, text, inner), (below, "", text))
+        elif isinstance(item, (list, tuple)):
+            stack.extend((f"{path}[{n}]", name, inner) for n, inner in reversed(list(enumerate(item))))
+        elif isinstance(item, (str, int)) and not isinstance(item, bool):
+            yield path, name, str(item)
+
+
+def _scan_leaf(name: str, text: str) -> list[Finding]:
+    plain = re.sub(r"[\W_]", "", name).lower()
+    if plain in _NAMED_SECRETS and len(text) >= _LONG and not is_blank(text):
+        return [Finding("secret", 0, len(text), text)]
+    if plain in _NAMED_PHONES and _DIGITS.fullmatch(text) and 7 <= len(re.sub(r"\D", "", text)) <= 15:
+        return [Finding("phone", 0, len(text), text)]
+    return scan(text)
+
+
+def _same(finding: Finding) -> str:
+    """What two spellings of one thing have in common."""
+    if finding.kind == "mail":
+        return finding.text.lower()
+    if finding.kind in {"phone", "card"}:
+        return re.sub(r"\D", "", finding.text)
+    return finding.text

@@ -1,0 +1,45 @@
+"""What a long conversation costs on disk."""
+
+import sqlite3
+from dataclasses import replace
+
+from harness.store import open_store
+
+
+def _record(path, records, conversation, turns):
+    """Record a conversation as production does; the size of the file after VACUUM, per number of turns."""
+    sizes = {}
+    url = f"sqlite:///{path}"
+    run = records.run()
+    with open_store(url, durability="normal") as store:
+        store.write(run)
+        step = records.step(run)
+        store.write(step)
+        for number in range(max(turns) + 1):
+            if number in turns:
+                store.flush()
+                sizes[number] = _vacuumed(path)
+            request, response, headers = conversation.turn(number)
+            message = records.message(run, request, response, step_id=step.id, seq=number + 1)
+            final = replace(message, exchanges=(replace(message.exchanges[0], headers=headers),))
+            store.write(replace(final, status="running", exchanges=()), blobs=records.blobs(request))
+            store.write(final, blobs=records.blobs(request, response))
+        store.write(records.done(run)).result(30)
+        assert store.check().ok
+    return sizes
+
+
+def _vacuumed(path):
+    copy = path.with_suffix(".copy")
+    with sqlite3.connect(path) as connection:
+        connection.execute("VACUUM INTO ?", (str(copy),))
+    connection.close()
+    size = copy.stat().st_size
+    copy.unlink()
+    return size
+
+
+def test_a_conversation_takes_room_by_its_new_content_only(tmp_path, records, conversation):
+    sizes = _record(tmp_path / "goldfork.db", records, conversation, {0, 50, 100, 200})
+    assert sizes[200] - sizes[100] <= 2.1 * (sizes[100] - sizes[50])
+    assert (sizes[200] - sizes[0]) / 200 <= 2048
