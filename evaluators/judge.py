@@ -146,7 +146,10 @@ class Judge:
         response = self._client.get().chat.completions.create(model=self._model, messages=list(messages), **request)
         data = response.model_dump()
         choice = (data.get("choices") or [{}])[0]
-        return choice, (choice.get("message") or {}).get("content") or "", data.get("model")
+        message = choice.get("message") or {}
+        # JSON may escape half a surrogate pair, which no file, database or further request takes
+        message["content"] = (message.get("content") or "").encode("utf-8", "replace").decode()
+        return choice, message["content"], data.get("model")
 
     def _score(self, reading: Reading, detail: dict[str, Any], choice: Mapping[str, Any]) -> Score:
         if reading.notes:

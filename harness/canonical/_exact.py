@@ -37,14 +37,12 @@ def exact_body(
     if not everywhere and b'"properties"' not in body:
         return dict(parsed), False
     form = ExactForm(volatile)
-    exact = {
-        _escaped(name): form.schema(value, name)
-        if name not in CONTENT
-        else form.value(value, name)
-        if everywhere
-        else value
-        for name, value in parsed.items()
-    }
+    exact: dict[str, Any] = {}
+    for name, value in parsed.items():
+        if name not in CONTENT:
+            exact[_escaped(name)] = form.schema(value, name)
+        else:
+            exact[name] = form.value(value, name) if everywhere else value
     return exact, form.remote
 
 

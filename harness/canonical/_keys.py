@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 from harness.canonical._endpoint import behaviour, locate
 from harness.canonical._exact import ExactForm, exact_body
@@ -85,9 +84,10 @@ def request_keys(
     extra = canonical_json(counted) if counted else b""
     form = _Form(endpoint, volatile, parents)
     exact, semantic = form.read(body, content_type, deployment)
+    exact_key = _key(preimage(method, endpoint, exact, extra=extra))
     return RequestKeys(
-        _key(preimage(method, endpoint, exact, extra=extra)),
-        _key(preimage(method, endpoint, semantic, extra=extra)),
+        exact_key,
+        exact_key if semantic == exact else _key(preimage(method, endpoint, semantic, extra=extra)),
         exact,
         endpoint,
         tuple(form.flags),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -57,7 +58,12 @@ def console(*, json: bool = False) -> Console:
 
 def print_json(value: Mapping[str, Any]) -> None:
     """Print one JSON object on one line (JSON lines when called once per item). Unknown is null, money a string."""
-    sys.stdout.write(orjson.dumps(value, default=str).decode() + "\n")
+    try:
+        text = orjson.dumps(value, default=str).decode()
+    except TypeError:
+        # orjson refuses integers beyond 64 bits and lone surrogates; a case may hold either.
+        text = json.dumps(value, default=str)
+    sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 

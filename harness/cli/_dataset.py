@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from harness.canonical import parse_json
 from harness.cli._app import JsonOption, app, console, print_json
@@ -29,6 +29,7 @@ dataset_app = typer.Typer(
 app.add_typer(dataset_app, name="dataset")
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 PathArgument = Annotated[str, typer.Argument(help="The dataset's folder, or its name in the folder of datasets.")]
 
 
@@ -140,7 +141,7 @@ def _print_findings(findings: tuple[Place, ...]) -> None:
     for title in ("kind", "count", "file", "path"):
         table.add_column(title, overflow="fold")
     for place in findings:
-        table.add_row(escape(place.kind), str(place.count), escape(place.file), escape(place.path))
+        table.add_row(_cell(place.kind), str(place.count), _cell(place.file), _cell(place.path))
     console().print(table)
     summed = ", ".join(f"{count} {kind}" for kind, count in totals(findings).items())
     _say(f"no version was made: {summed}; remove them, or accept them with --accept-findings", style="red")
@@ -160,7 +161,7 @@ def list_datasets(*, json: JsonOption = False) -> None:
     for title in ("dataset", "version", "cases", "staged", "target"):
         table.add_column(title, overflow="fold")
     for row in rows:
-        table.add_row(*(escape(str(row[key])) for key in ("dataset", "version", "cases", "staged", "target")))
+        table.add_row(*(_cell(str(row[key])) for key in ("dataset", "version", "cases", "staged", "target")))
     console().print(
         table if rows else f"No datasets in {root}: make one with `goldfork dataset add RUN --to {root}/NAME`."
     )
@@ -190,7 +191,7 @@ def show(
     for item in cases:
         refs = ", ".join(f"{ref.arm}/{ref.trial}" for ref in item.recordings)
         cells = (item.id, item.split, ", ".join(item.tags), item.approver or "staged", refs)
-        table.add_row(*(escape(cell) for cell in cells))
+        table.add_row(*(_cell(cell) for cell in cells))
     _say(f"{dataset.name} version {dataset.version} · target {dataset.target or '-'}")
     console().print(table)
 
@@ -281,7 +282,8 @@ def _print_diff(result: DatasetDiff) -> None:
 
 def _open(ref: str) -> GoldenDataset:
     path = Path(ref)
-    return GoldenDataset.load(path if path.is_dir() else load_settings().datasets / ref)
+    here = (path / "dataset.toml").is_file()
+    return GoldenDataset.load(path if here else load_settings().datasets / ref)
 
 
 def _open_or_create(ref: str, target: str) -> GoldenDataset:
@@ -320,9 +322,18 @@ def _person() -> str:
         raise UsageError("it is unknown who approves; say it with --by NAME") from None
 
 
+def _visible(text: str) -> str:
+    """Characters that control, hide or reorder spelled out: text of a case must not drive the terminal."""
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _cell(text: str) -> Text:
+    return Text(_visible(text))
+
+
 def _say(text: str, *, style: str | None = None) -> None:
     """One line for people, never wrapped: what is piped into grep stays whole."""
-    console().print(text, style=style, markup=False, soft_wrap=True)
+    console().print(Text(_visible(text), style=style or ""), soft_wrap=True)
 
 
 def _short(value: Any) -> str:

@@ -48,6 +48,8 @@ def list_experiments(
             line.started_at.strftime("%Y-%m-%d %H:%M:%S"),
         )
     console().print(table if lines else "No experiments yet: run `goldfork eval PATH`.")
+    if any(line.status != "ok" for line in lines):
+        console().print("Finish one that is not ok with `goldfork eval PATH --resume EXPERIMENT`.", style="dim")
 
 
 @experiment_app.command("show")

@@ -306,7 +306,7 @@ class DatasetFiles:
 
 def case_ids(folder: Folder) -> list[str]:
     """Ids of the case files that are there, sorted."""
-    return [name.removesuffix(".json") for name in folder.names("cases") if name.endswith(".json")]
+    return sorted(name.removesuffix(".json") for name in folder.names("cases") if name.endswith(".json"))
 
 
 def case_file(case_id: str) -> str:

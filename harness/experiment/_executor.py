@@ -38,10 +38,19 @@ class LocalExecutor:
                     return
                 done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 for finished in done:
+                    finished.add_done_callback(_seen)
+                for finished in done:
                     yield finished.result()
         finally:
             for left in running:
+                left.add_done_callback(_seen)
                 left.cancel()
+
+
+def _seen(job: asyncio.Future[Result]) -> None:
+    """Look at a job's failure, so that asyncio does not report it a second time: one failure speaks for all."""
+    if not job.cancelled():
+        job.exception()
 
 
 async def in_thread(work: Callable[[], Result]) -> Result:

@@ -48,7 +48,7 @@ def rule(
     gated = dict.fromkeys([*gate.scorers, *gate.thresholds])
     candidates = {score.name: score for score in scores}
     loose = [name for name in gated if name in candidates and not calibrated(candidates[name])]
-    names = dict.fromkeys([*gated, *(score.name for score in scores if score.status != "skipped")])
+    names = dict.fromkeys([*gated, *(score.name for score in scores if score.number is not None)])
     by_name = {evaluator.name: evaluator for evaluator in evaluators}
     verdicts = {}
     for name in names:
@@ -136,13 +136,15 @@ def _unchanged(trial: TrialResult, evaluator: LoadedEvaluator | None) -> bool:
 
 
 def _measured_check(trials: Sequence[TrialResult], gate: Gate) -> GateCheck:
-    finished = sum(trial.outcome.status == "ok" for trial in trials)
+    missing = sum(trial.outcome.status == "missing" for trial in trials)
+    raised = sum(trial.outcome.status == "error" for trial in trials)
+    finished = len(trials) - missing - raised
     passed = finished > 0 and finished >= gate.min_measured * len(trials)
-    first = next((trial for trial in trials if trial.outcome.status != "ok"), None)
     reason = f"{finished} of {len(trials)} trials finished, {gate.min_measured:.0%} needed"
-    if first is not None:
-        why = first.outcome.misses[0] if first.outcome.misses else first.outcome.error
-        reason += f"; first without a result: case {first.case!r}, trial {first.trial}: {why}"
+    if raised:
+        reason += f"; {raised} raised"
+    if missing:
+        reason += f"; {missing} lack a recording (--mode auto makes them)"
     return GateCheck(name="measured", passed=passed, reason=reason)
 
 

@@ -18,7 +18,7 @@ _FIRST_WAIT = 1.0
 _JITTER = 0.25
 
 
-class TooLong(Exception):  # noqa: N818 - never reaches a user; it says why there is no further attempt
+class TooLong(Exception):
     """The provider asks to wait longer than allowed."""
 
 

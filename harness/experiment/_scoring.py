@@ -106,6 +106,32 @@ class Scorer:
         )
 
 
+async def _scores(
+    evaluator: LoadedEvaluator, context: EvaluatorContext, plan: RunPlan, runs: list[RunState]
+) -> tuple[Score, ...]:
+    """One call, turned into scores; whatever goes wrong in it becomes a failed score with the reason."""
+    try:
+        result = await _call(evaluator, context, plan, runs)
+        missed = next((miss for run in runs for miss in run.misses), None)
+        if missed is not None:
+            return _failed(evaluator, _missing(missed))
+        return _distinct(to_scores(result, name=evaluator.name, evaluator=evaluator.name, version=evaluator.version))
+    except RecordingMissing as error:
+        return _failed(evaluator, _missing(str(error)))
+    except (ToolUndeclared, SideEffectBlocked, StatefulFork) as error:
+        return _failed(evaluator, str(error))
+    except Exception as error:  # noqa: BLE001 - a plugin's crash is a failed score, never the end of the experiment
+        return _failed(evaluator, f"{type(error).__name__}: {error}")
+
+
+def _distinct(scores: tuple[Score, ...]) -> tuple[Score, ...]:
+    names = [score.name for score in scores]
+    for name in names:
+        if names.count(name) > 1:
+            raise EvaluatorError(f"it yielded two scores named {name!r}; give each a name of its own")
+    return scores
+
+
 async def _call(evaluator: LoadedEvaluator, context: EvaluatorContext, plan: RunPlan, runs: list[RunState]) -> Any:
     """Call it: on the event loop when it is async, else in a thread. ``runs`` receives the runs it opens."""
     arguments = evaluator.arguments(context)
@@ -169,8 +195,10 @@ def _output_of(step: StepRecord, run: Recording) -> Any:
 
 
 def _failed(evaluator: LoadedEvaluator, reason: str) -> tuple[Score, ...]:
-    stamp = {"name": evaluator.name, "evaluator": evaluator.name, "version": evaluator.version}
-    return (Score(status="failed", reason=reason, **stamp),)
+    score = Score(
+        name=evaluator.name, status="failed", reason=reason, evaluator=evaluator.name, version=evaluator.version
+    )
+    return (score,)
 
 
 def _missing(reason: str) -> str:

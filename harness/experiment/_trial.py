@@ -22,8 +22,8 @@ from harness.replay import Counts, Place, RunOutcome, compare, fork_run, live_ru
 from harness.score import Score
 from harness.session import Sink
 
-
 _ROLE = "target"
+"""Who calls, when it is not an evaluator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ async def _paced(job: Job, setting: Setting, parent: Recording | None) -> RunOut
         await setting.pace.ready(_ROLE)
         run = functools.partial(_outcome, job, setting, parent, failed)
         outcome = await in_thread(run)
-        _refuse_keyless(outcome)
+        _refuse_keyless(outcome, job)
         messages = outcome.run.messages
         setting.pace.note(_ROLE, messages)
         try:
@@ -188,11 +188,23 @@ def _together(failed: Counts, last: Counts) -> Counts:
     )
 
 
-def _refuse_keyless(outcome: RunOutcome) -> None:
-    """Without a key no trial can go on, so the experiment ends with this one line instead of a hundred failures."""
+def _refuse_keyless(outcome: RunOutcome, job: Job) -> None:
+    """Without a valid key no trial can go on, so one line ends the experiment instead of a hundred failures."""
     kind, _, reason = (outcome.error or "").partition(": ")
     if kind == LiveCallForbidden.__name__:
         raise LiveCallForbidden(reason)
+    last = outcome.run.messages[-1] if outcome.run.messages else None
+    refused = last is not None and last.cache_state == "live" and last.answer is not None and last.answer.status == 401
+    if outcome.status == "error" and (refused or kind == "OpenAIError"):
+        raise LiveCallForbidden(
+            f"case {job.case.id!r}: the provider wants a valid key ({_line(reason)}); "
+            "set OPENAI_API_KEY, or use --mode replay, which needs none"
+        )
+
+
+def _line(text: str, most: int = 200) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 3]}..."
 
 
 def _save(job: Job, setting: Setting, outcome: RunOutcome, scored: list[Scored]) -> None:

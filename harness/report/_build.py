@@ -86,7 +86,7 @@ def _divergences(trials: tuple[TrialResult, ...]) -> tuple[Divergence, ...]:
     first: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for trial in trials:
         step = trial.outcome.diff.first_divergence
-        if step is not None:
+        if step is not None and trial.outcome.status != "missing":  # what was not computed does not differ
             first[step][trial.case] = None
     rows = [Divergence(step, tuple(cases)) for step, cases in first.items()]
     return tuple(sorted(rows, key=lambda row: (-len(row.cases), row.step)))

@@ -10,7 +10,7 @@ _OUTCOMES = {
     1: "gate failed",
     2: "usage error",
     3: "inconclusive under --strict",
-    4: "not measurable",
+    4: "gate fails closed",
     130: "interrupted",
 }
 
@@ -21,6 +21,8 @@ def outcome(result: ExperimentResult) -> str:
         return "gate failed, reported only"
     if result.exit_code == 0 and not result.checks and not any(v.gating for v in result.verdicts.values()):
         return "no gate"
+    if result.exit_code == 0 and result.verdict == "inconclusive":
+        return "gate not failed"
     return _OUTCOMES.get(result.exit_code, f"exit code {result.exit_code}")
 
 

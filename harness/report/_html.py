@@ -103,5 +103,8 @@ def _case_title(view: CaseView) -> str:
     parts = [_format.STATES[view.state]]
     parts += dict.fromkeys(_format.PROBLEMS[one.kind] for one in view.problems if one.kind in {"gate", "score"})
     if steps and view.state != "equal":
-        parts.append("first at " + ", ".join(_format.one_line(step, 60) for step in steps))
+        parts.append(
+            ("stopped at " if view.state == "missing" else "first at ")
+            + ", ".join(_format.one_line(step, 60) for step in steps)
+        )
     return ", ".join(parts)

@@ -155,7 +155,9 @@ def _work(summary: Summary) -> str:
 
 
 def _case(view: CaseView) -> str:
-    lines = [f"<details><summary>{code(view.case, 80)}: {write.STATES[view.state]}</summary>", ""]
+    lines = [f"<details><summary>{code(view.case, 80)}: {write.STATES[view.state]}</summary>"]
+    if view.problems:
+        lines.append("")
     lines += [f"- {write.PROBLEMS[one.kind]}: {inert(one.reason, 300)}" for one in view.problems[:5]]
     for trial in view.trials[:3]:
         lines += _trial(trial)
@@ -166,7 +168,8 @@ def _case(view: CaseView) -> str:
 
 def _trial(trial: TrialView) -> Iterator[str]:
     yield ""
-    first = f", first divergence at {code(trial.first_divergence)}" if trial.first_divergence else ""
+    where = "stopped" if trial.misses else "first divergence"
+    first = f", {where} at {code(trial.first_divergence)}" if trial.first_divergence else ""
     yield f"Trial {trial.trial}: {write.STATES[trial.state]}{first}"
     if trial.steps:
         names = (

@@ -76,7 +76,7 @@ def _text(text: str, style: str = "", *, ascii_only: bool) -> Text:
 def _verdict(summary: Summary, *, ascii_only: bool) -> Text:
     line = _text(write.word(summary.verdict).upper(), _STYLES[summary.verdict], ascii_only=ascii_only)
     line.append_text(_text(f"  {summary.outcome}, exit code {summary.exit_code}: ", "bold", ascii_only=ascii_only))
-    line.append_text(_text(write.one_line(summary.headline, 400), ascii_only=ascii_only))
+    line.append_text(_text(write.one_line(summary.headline, 240), ascii_only=ascii_only))
     return line
 
 
@@ -159,7 +159,7 @@ def _checks(summary: Summary, *, ascii_only: bool) -> Table:
     table.add_column(overflow="fold")
     for check in sorted(summary.checks, key=lambda check: check.passed):
         mark = _text("pass" if check.passed else "FAIL", "green" if check.passed else "bold red", ascii_only=ascii_only)
-        reason = f"{write.one_line(check.name, 80)}: {write.one_line(check.reason, 300)}"
+        reason = f"{write.one_line(check.name, 80)}: {write.one_line(check.reason, 600)}"
         table.add_row(mark, _text(reason, ascii_only=ascii_only))
     return table
 
@@ -218,4 +218,4 @@ def _problems(summary: Summary, *, ascii_only: bool) -> Table:
 
 def _reason(problem: Problem) -> str:
     trial = f" in trial {problem.trial}" if problem.trial else ""
-    return f"{write.PROBLEMS[problem.kind]}{trial}: {write.one_line(problem.reason, 240)}"
+    return f"{write.PROBLEMS[problem.kind]}{trial}: {write.one_line(problem.reason, 600)}"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import tempfile
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,13 +58,12 @@ def renderer(path: Path | str) -> Callable[[Summary], str]:
 
 def _replace(path: Path, content: bytes) -> None:
     """Write beside the target, then rename, so that nobody ever reads half a report."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    part = path.with_name(f".{secrets.token_hex(8)}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with part.open("xb") as file:
             file.write(content)
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
+        part.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
-            Path(name).unlink()
+            part.unlink()
         raise

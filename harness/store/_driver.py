@@ -14,7 +14,7 @@ from harness.store._packing import Packing, PostgresPacking, SqlitePacking
 Trouble = Literal["retry", "gone", "environment", "poison"]
 """What a database error calls for: again, again on a new connection, give the group up, blame one job."""
 
-PAGE_BYTES = 16384
+PAGE_BYTES = 8192
 _BUSY_MS = 30_000
 _CHECKPOINT_BYTES = 8 << 20
 """Write-ahead log grown by about this much is folded back by the writer."""

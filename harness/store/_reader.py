@@ -28,18 +28,18 @@ from harness.store._values import RunStatus, RunSummary
 __all__ = ["Reader", "_eval_tables", "_tables"]
 
 _T = Table.metadata.tables
+_PIECE = """
+SELECT blobs.codec, blobs.data, blobs.size, base.codec, base.data, base.size, blobs.base, blobs.chain
+FROM blobs LEFT JOIN blobs base ON base.id = blobs.base
+"""
 _CHAIN = """
 WITH RECURSIVE link (blob, prev, depth) AS (
     SELECT blob, prev, 0 FROM chains WHERE id = ?
     UNION ALL
     SELECT chains.blob, chains.prev, link.depth + 1 FROM chains JOIN link ON chains.id = link.prev
 )
-SELECT blobs.codec, blobs.data, blobs.size, base.codec, base.data, base.size
+SELECT blobs.codec, blobs.data, blobs.size, base.codec, base.data, base.size, blobs.base, blobs.chain
 FROM link JOIN blobs ON blobs.id = link.blob LEFT JOIN blobs base ON base.id = blobs.base ORDER BY link.depth DESC
-"""
-_BLOB = """
-SELECT blobs.codec, blobs.data, blobs.size, base.codec, base.data, base.size, blobs.chain
-FROM blobs LEFT JOIN blobs base ON base.id = blobs.base WHERE blobs.hash = ?
 """
 _AT_ONCE = 400
 
@@ -68,24 +68,25 @@ class Reader:
             DatasetMissing: Nothing is stored under that hash.
             StoreError: What is stored is damaged.
         """
-        rows = self._database.rows(_BLOB, (pack_hash(digest),))
+        rows = self._database.rows(_PIECE + "WHERE blobs.hash = ?", (pack_hash(digest),))
         if not rows:
             raise DatasetMissing(f"content {digest!r} is not in the store {self._database.name}")
-        *stored, chain = rows[0]
         try:
-            return self._joined(stored, chain) if stored[0] == CHAIN else _decoded(*stored)
+            if rows[0][0] == CHAIN:
+                return self._joined(*rows[0][-2:])
+            return _decoded(rows[0])
         except ValueError as error:
             raise StoreError(
                 f"content {digest!r} in the store {self._database.name} is damaged ({error}); "
                 "run `goldfork store check`"
             ) from error
 
-    def _joined(self, stored: Sequence[Any], chain: int | None) -> bytes:
-        _, _, _, *layout = stored
-        if layout[0] is None:
+    def _joined(self, layout: int, chain: int | None) -> bytes:
+        rows = self._database.rows(_PIECE + "WHERE blobs.id = ?", (layout,))
+        if not rows:
             raise ValueError("its layout is gone")
         links = self._database.rows(_CHAIN, (chain,)) if chain is not None else []
-        return join(decode(*layout), [_decoded(*link) for link in links], self.content)
+        return join(_decoded(rows[0]), [_decoded(link) for link in links], self.content)
 
     def recording(self, ref: str, *, arm: str, trial: int) -> Recording | None:
         """The recording of a run, or of a workflow's newest good run; see ``Store.recording``."""
@@ -198,12 +199,10 @@ class Reader:
         return [_summary(row, word, steps.get(row["id"], 0), totals.get(row["id"])) for row, word in stated]
 
 
-def _decoded(
-    codec: int, data: bytes, size: int, base_codec: int | None, base_data: bytes | None, base_size: int | None
-) -> bytes:
-    """Content and, where it relies on another, that one's."""
-    base = None if base_codec is None or base_data is None else decode(base_codec, base_data, base_size)
-    return decode(codec, data, size, base)
+def _decoded(row: Sequence[Any]) -> bytes:
+    """Content from (codec, data, size) and the same of what it relies on, first in a row of ``_PIECE``."""
+    base = row[3:6]
+    return decode(*row[:3], None if base[0] is None else decode(*base))
 
 
 def _good(runs: Any) -> Select[Any]:

@@ -32,6 +32,8 @@ class Article(TypedDict):
     id: str
     title: str
     text: str
+    keywords: str
+    """Words that customers use for it."""
 
 
 @cache

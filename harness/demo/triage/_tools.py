@@ -34,7 +34,7 @@ def lookup_customer(customer: str) -> Customer | None:
 @harness.tool(determinism="time-bound", ttl=86_400, version="1")
 def search_kb(query: str) -> list[Article]:
     """The two articles that share the rarest words with the query, best first; fewer when fewer share any."""
-    documents = [Counter(words(f"{article['title']} {article['text']}")) for article in articles()]
+    documents = [Counter(words(f"{article['title']} {article['keywords']} {article['text']}")) for article in articles()]
     spread = Counter(word for document in documents for word in document)
 
     def weight(document: Counter[str]) -> float:

@@ -6,6 +6,7 @@ import pytest
 
 from harness.dataset import Case, GoldenDataset
 from harness.errors import DatasetMissing
+from harness.testing import Scripted
 
 
 def refused(done, *words):
@@ -105,9 +106,31 @@ def test_a_read_only_disk(toy):
     refused(toy("eval", "toyset", GOLDFORK_HOME="/proc/goldfork"), "/proc/goldfork")
 
 
+KEY = ', api_key="sk-toy-000000000000"'
+
+
 def test_no_key_in_live_mode(toy):
-    toy.edit("toy.py", 'api_key="sk-toy-000000000000", ', "")
+    toy.edit("toy.py", KEY, "")
     refused(toy("eval", "toyset", "--mode", "live"), "'toy:run'", "OPENAI_API_KEY")
+
+
+def test_no_key_for_a_client_that_is_built_late(toy):
+    toy.edit("toy.py", "client = wrap(\n", "client = lambda: wrap(\n")
+    toy.edit("toy.py", "client.chat", "client().chat")
+    toy.edit("toy.py", KEY, "")
+    refused(toy("eval", "toyset", "--mode", "live"), "case '", "wants a valid key", "OPENAI_API_KEY", "--mode replay")
+
+
+def test_a_key_that_the_provider_refuses(toy, server):
+    no = Scripted(status=401, body={"error": {"message": "Incorrect API key provided"}})
+    server.script(no, no, no)
+    done = toy("eval", "toyset", "--mode", "live", TOY_URL=server.url)
+    refused(done, "case '", "wants a valid key", "Incorrect API key provided")
+
+
+def test_replay_needs_no_key(toy):
+    toy.edit("toy.py", KEY, "")
+    assert toy("eval", "toyset").code == 0
 
 
 def test_live_calls_forbidden_by_the_environment(toy):

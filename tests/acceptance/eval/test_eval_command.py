@@ -5,6 +5,7 @@ import json
 import pytest
 
 from harness.dataset import GoldenDataset
+from harness.testing import Scripted
 
 
 def test_unchanged_code_replays_equal_for_free(toy):
@@ -134,6 +135,20 @@ def test_a_fork_asks_the_judge_only_about_outputs_that_are_new(judged, server):
     assert f"evaluator:polite@1+{change}" in {ref.arm for ref in judged.dataset.arms("ants")}
 
 
+def test_a_shipped_evaluator_gates_by_its_summary(toy):
+    toy.manifest(
+        '[gate]\nthresholds = { "label.accuracy" = 0.9, "label.f1.macro" = 0.9 }\n'
+        '[[evaluators]]\nname = "label"\nuse = "evaluators.classification:Classification"\n'
+        'options = { field = "answer" }\n'
+    )
+    done = toy("eval", "toyset", "--json")
+    assert (done.code, done.json["scores"]["label.accuracy"]["value"]) == (0, 1.0), done.json
+    toy.edit("toy.py", '{"answer": answer(look(text))}', '{"answer": answer(look(text)) + "!" * (text == "CATS")}')
+    done = toy("eval", "toyset", "--json")
+    assert (done.code, done.json["verdict"]) == (1, "regressed")
+    assert done.json["verdicts"]["label.accuracy"]["basis"] == "threshold"
+
+
 def test_a_step_can_be_evaluated_alone(toy):
     (toy.path / "toy_evaluators.py").write_text("def lower(output):\n    return output.islower()\n")
     head = '[gate]\nscorers = ["lower"]\n[[evaluators]]\nname = "lower"\nuse = "toy_evaluators:lower"\n'
@@ -204,3 +219,21 @@ def test_a_finished_experiment_can_be_accepted(toy):
     experiment = toy("eval", "toyset", "--json").json["experiment"]
     toy("baseline", "accept", "toyset", "--experiment", experiment)
     assert GoldenDataset.load(toy.path / "toyset").read_baseline()["experiment"] == experiment
+
+
+def test_a_refused_call_is_repeated_as_told_and_counted_once(toy, server):
+    """C-008: 429, then the answer; the wait is short because the provider says so."""
+    server.script(Scripted(status=429, body={"error": {"message": "slow"}}, headers={"retry-after-ms": "1"}))
+    done = toy("eval", "toyset", "--mode", "live", "--case", "ants", "--json", TOY_URL=server.url)
+    assert (done.code, done.json["outputs_equal"], done.json["provider_calls"]) == (0, 1, 2)
+    assert server.calls == 2
+    once = toy("eval", "toyset", "--mode", "live", "--case", "ants", "--json", TOY_URL=server.url)
+    assert done.json["tokens"] == once.json["tokens"]
+
+
+def test_a_wait_over_the_cap_fails_the_trial_and_says_so(toy, server):
+    server.script(Scripted(status=429, body={"error": {"message": "slow"}}, headers={"retry-after": "86400"}))
+    done = toy("eval", "toyset", "--mode", "live", "--case", "ants", "--max-wait", "5", TOY_URL=server.url)
+    assert done.code == 4
+    assert server.calls == 1
+    assert "86400 s, more than the 5 s of --max-wait" in " ".join(done.out.split())

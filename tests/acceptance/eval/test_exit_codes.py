@@ -22,8 +22,8 @@ def test_all_pass_is_zero(toy, tools):
     assert tools.finish(toy.start("eval", "toyset")).code == 0
 
 
-def test_below_the_threshold_is_one(half_right, tools):
-    done = tools.finish(half_right.start("eval", "toyset", "--json", "-o", "junit.xml"))
+def test_below_the_threshold_is_one(half_right):
+    done = half_right("eval", "toyset", "--json", "-o", "junit.xml")
     assert (done.code, done.json["exit_code"], done.json["verdict"]) == (1, 1, "regressed")
     assert "<failure" in (half_right.path / "junit.xml").read_text()
 

@@ -34,12 +34,8 @@ def test_twenty_results_with_at_most_twenty_two_calls(twenty, stalling, tools):
     assert {case: rows(twenty)[case] for case in kept} == kept
 
 
-def test_a_resumed_experiment_must_be_what_it_was(toy, stalling, tools):
-    server = stalling(quick=1)
-    process = toy.start(*LIVE, TOY_URL=server.url, GOLDFORK_CONCURRENCY="1")
-    tools.signalled(process, signal.SIGKILL, when=lambda: server.calls == 2)
-    tools.finish(process)
-    server.release()
+def test_a_resumed_experiment_must_be_what_it_was(toy, server):
+    assert toy(*LIVE, GOLDFORK_FORBID_LIVE="1").code == 2
     toy.edit("toy.py", "text.strip()", "text.rstrip()")
     changed_code = toy("eval", "toyset", "--resume", "latest", TOY_URL=server.url)
     assert changed_code.code == 2
@@ -49,3 +45,11 @@ def test_a_resumed_experiment_must_be_what_it_was(toy, stalling, tools):
     changed_set = toy("eval", "toyset", "--resume", "latest", TOY_URL=server.url)
     assert changed_set.code == 2
     assert "cannot be resumed: its version was 2 and is now 3" in changed_set.err
+    assert server.calls == 0
+
+
+def test_an_experiment_that_could_not_go_on_is_resumed(toy, server):
+    assert toy(*LIVE, GOLDFORK_FORBID_LIVE="1").code == 2
+    assert "--resume EXPERIMENT" in toy("experiment", "list").out
+    done = toy("eval", "toyset", "--resume", "latest", "--json", TOY_URL=server.url)
+    assert (done.code, done.json["mode"], done.json["outputs_equal"]) == (0, "live", 3)

@@ -24,6 +24,7 @@ class Lab:
         self.server = server
         self.sink = MemorySink()
         self.runs: list[RunState] = []
+        self.recorded: list[RunState] = []
         self.open: list[Any] = []
 
     def client(self, *, wrapped: bool = True, kind: type[Any] = openai.OpenAI, **options: Any) -> Any:
@@ -37,11 +38,13 @@ class Lab:
 
     def live(self, work: Callable[[], Any], *, mode: Mode = Mode.LIVE, **plan: Any) -> Any:
         with planned(RunPlan(mode=mode, sink=self.sink, **plan)) as self.runs:
+            self.recorded = self.runs
             return work()
 
     @property
     def recording(self) -> Recording:
-        return self.sink.recording(self.runs[-1].id)
+        """What the last live run wrote."""
+        return self.sink.recording(self.recorded[-1].id)
 
     def replay(self, work: Callable[[], Any], recording: Recording | None = None, **plan: Any) -> Any:
         """Answer from the recording (the last live run's); no request may reach the server."""

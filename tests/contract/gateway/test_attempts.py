@@ -176,16 +176,20 @@ class Slow(MemorySink):
     def __init__(self) -> None:
         super().__init__()
         self.waiting: list[Future[None]] = []
+        self.slow = True
 
     def write(self, *records, blobs=None):
-        super().write(*records, blobs=blobs)
+        done = super().write(*records, blobs=blobs)
+        if not self.slow:
+            return done
         commit: Future[None] = Future()
         self.waiting.append(commit)
         return commit
 
     def commit(self) -> None:
-        while self.waiting:
-            self.waiting.pop(0).set_result(None)
+        self.slow = False
+        for commit in self.waiting:
+            commit.set_result(None)
 
 
 def test_an_async_reply_waits_for_its_commit_and_the_loop_runs_on(lab):

@@ -196,16 +196,16 @@ def test_c006_a_compressed_stream(lab):
 
 
 @pytest.mark.parametrize(
-    ("status", "kind", "body"),
+    ("status", "kind", "body", "says"),
     [
-        (502, "text/html", b"<html><title>Bad Gateway</title></html>"),
-        (200, "text/html", b"<html>Please sign in</html>"),
-        (503, "text/plain", b""),
-        (200, "application/json", b"null"),
-        (400, "application/json", b'{"detail":"no such field"}'),
+        (502, "text/html", b"<html><title>Bad Gateway</title></html>", "Bad Gateway"),
+        (200, "text/html", b"<html>Please sign in</html>", "Please sign in"),
+        (503, "text/plain", b"", "empty body"),
+        (200, "application/json", b"null", "null"),
+        (400, "application/json", b'{"detail":"no such field"}', "no such field"),
     ],
 )
-def test_c007_answers_that_are_not_json(lab, status, kind, body):
+def test_c007_answers_that_are_not_json(lab, status, kind, body, says):
     reply = Scripted(status=status, body=body, content_type=kind)
     lab.server.script(reply, reply)
 
@@ -223,7 +223,7 @@ def test_c007_answers_that_are_not_json(lab, status, kind, body):
     assert lab.replay(lambda: ask(client)) == expected
     assert message.status == "error"
     assert str(status) in str(message.error)
-    assert body.decode()[:12].strip('{"') in str(message.error)
+    assert says in str(message.error)
 
 
 def test_the_first_token_is_not_held_back(lab):

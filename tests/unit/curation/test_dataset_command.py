@@ -150,6 +150,16 @@ def test_list_and_show(made: GoldenDataset) -> None:
     assert "recorded/0" in goldfork("show", "datasets/tickets")
 
 
+def test_what_a_case_holds_neither_breaks_json_nor_drives_the_terminal(made: GoldenDataset) -> None:
+    hostile = {"input": 2**70, "tags": ("\x1b[2J[red]x",), "metadata": {"half": "\ud83d"}}
+    made.put_case(made.case("parcel").model_copy(update=hostile))
+    shown = machine("show", "tickets", "--case", "parcel")
+    assert (shown["input"], shown["metadata"]) == (2**70, {"half": "\ud83d"})
+    said = goldfork("show", "tickets")
+    assert "\x1b[2J" not in said
+    assert "\\u001b[2J[red]x" in said
+
+
 def test_an_empty_folder_of_datasets_says_how_to_begin(home: Path) -> None:
     assert "goldfork dataset add RUN" in goldfork("list")
 

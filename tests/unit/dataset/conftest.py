@@ -53,41 +53,48 @@ def message(blobs: Blobs, seq: int, body: Mapping[str, Any], reply: str, **field
     return MessageRecord(**{**defaults, **fields})
 
 
-def conversation(turns: int) -> Recording:
+def step(step_id: str, seq: int, value: str, **fields: Any) -> StepRecord:
+    defaults: dict[str, Any] = {
+        "id": step_id,
+        "run_id": "run-1",
+        "parent_id": None,
+        "seq": seq,
+        "name": "draft",
+        "kind": "agent",
+        "scope": "",
+        "occurrence": 0,
+        "key": value,
+        "status": "ok",
+        "input_hash": value,
+        "started_at": MOMENT,
+    }
+    return StepRecord(**{**defaults, **fields})
+
+
+def conversation(turns: int, words: int = 50) -> Recording:
     """A run in which each turn sends everything said before; every turn is equally long."""
     blobs = Blobs()
     said: list[dict[str, str]] = [{"role": "system", "content": "You are a clerk. " * 20}]
-    messages = []
+    messages: list[MessageRecord] = []
+    inner: list[StepRecord] = []
     tools = [{"type": "function", "function": {"name": "find", "description": "Finds things. " * 60}}]
     for turn in range(turns):
-        said.append({"role": "user", "content": f"question {turn:04d} " * 50})
+        said.append({"role": "user", "content": f"question {turn:04d} " * words})
         body = {"model": "m", "messages": said, "tools": tools, "temperature": 0}
-        messages.append(message(blobs, turn + 2, body, f"answer {turn:04d} " * 10))
+        inner.append(step(f"turn-{turn}", 2 * turn + 2, blobs.json({"said": said}), parent_id="step-1"))
+        messages.append(message(blobs, 2 * turn + 3, body, f"answer {turn:04d} " * 10))
         said.append({"role": "assistant", "content": f"answer {turn:04d} " * 10})
     value = blobs.json({"ticket": "Where is my parcel?"})
     run = RunRecord(
         id="run-1", workflow="triage", status="ok", mode="live", started_at=MOMENT, input_hash=value, output_hash=value
     )
-    step = StepRecord(
-        id="step-1",
-        run_id="run-1",
-        parent_id=None,
-        seq=1,
-        name="draft",
-        kind="agent",
-        scope="",
-        occurrence=0,
-        key=value,
-        status="ok",
-        input_hash=value,
-        started_at=MOMENT,
-    )
+    steps = (step("step-1", 1, value), *inner)
     volatile = VolatileRecord(run_id="run-1", scope="draft", name="now", occurrence=0, value=1764504000.0)
-    return Recording(run=run, steps=(step,), messages=tuple(messages), volatile=(volatile,), read=blobs.__getitem__)
+    return Recording(run=run, steps=steps, messages=tuple(messages), volatile=(volatile,), read=blobs.__getitem__)
 
 
 @pytest.fixture
-def talk() -> Callable[[int], Recording]:
+def talk() -> Callable[..., Recording]:
     """Makes a recording of that many turns."""
     return conversation
 

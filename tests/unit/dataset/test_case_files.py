@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -40,6 +40,7 @@ def test_a_case_file_is_sorted_indented_and_ends_with_a_newline(dataset: GoldenD
     assert table["$schema"] == "../schema/case.v1.json"
 
 
+@settings(max_examples=40, deadline=None)
 @given(
     st.builds(
         Case,
@@ -113,11 +114,18 @@ def test_ids_that_differ_in_case_only_would_be_one_file_on_some_systems(dataset:
         dataset.put_case(Case(id="Late", input=1))
 
 
+def test_two_files_with_ids_that_differ_in_case_only_are_a_problem(dataset: GoldenDataset) -> None:
+    text = (dataset.path / "cases/late.json").read_text().replace('"id": "late"', '"id": "LATE"')
+    (dataset.path / "cases/LATE.json").write_text(text)
+    assert "case files 'LATE.json' and 'late.json' are one file on some systems" in dataset.verify()
+
+
 def test_cases_are_approved_or_staged_and_sorted(dataset: GoldenDataset) -> None:
-    dataset.put_case(Case(id="a-new-one", input=1))
-    again = GoldenDataset.load(dataset.path)
-    assert [case.id for case in again.cases] == ["late", "lost"]
-    assert [case.id for case in again.staged] == ["a-new-one"]
+    for case_id in ("b", "a-new-one", "a"):
+        dataset.put_case(Case(id=case_id, input=1))
+    for known in (dataset, GoldenDataset.load(dataset.path)):
+        assert [case.id for case in known.cases] == ["late", "lost"]
+        assert [case.id for case in known.staged] == ["a", "a-new-one", "b"]
 
 
 def test_a_new_recording_takes_the_place_of_the_same_arm_and_trial(dataset: GoldenDataset) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -150,19 +152,28 @@ def test_slices_join_to_the_same_bytes(data: bytes) -> None:
     assert b"".join(split(data)) == data
 
 
-def test_a_growing_conversation_is_stored_as_its_growth(tmp_path: Path, talk: Callable[[int], Recording]) -> None:
+def test_tools_that_follow_a_short_last_turn_are_shared_by_all_turns() -> None:
+    def body(last: str) -> bytes:
+        messages = [{"role": "user", "content": "x" * 600}, {"role": "user", "content": last}]
+        return json.dumps({"messages": messages, "tools": [{"description": "d" * 3000}]}).encode()
+
+    first, second = split(body("hi")), split(body("ho"))
+    assert sum(len(piece) for piece in set(second) - set(first)) < 100
+
+
+def test_a_growing_conversation_is_stored_as_its_growth(tmp_path: Path, talk: Callable[..., Recording]) -> None:
     def stored(turns: int) -> int:
         dataset = GoldenDataset.create(tmp_path / f"turns-{turns}", target="app:run")
         dataset.put_case(Case(id="talk", input={}))
-        dataset.put_recording("talk", talk(turns))
+        dataset.put_recording("talk", talk(turns, words=12))
         return sum(path.stat().st_size for path in dataset.path.glob("recordings/*"))
 
     b50, b100, b200 = stored(50), stored(100), stored(200)
     assert b200 - b100 <= 2.1 * (b100 - b50)
-    assert b200 < 200 * 6000
+    assert b200 < 200 * 4000
 
 
-def test_content_is_read_back_from_the_folder(dataset: GoldenDataset, talk: Callable[[int], Recording]) -> None:
+def test_content_is_read_back_from_the_folder(dataset: GoldenDataset, talk: Callable[..., Recording]) -> None:
     ours, theirs = dataset.recording("lost"), talk(3)
     assert ours is not None
     assert [ours.read(m.request_hash) for m in ours.messages] == [theirs.read(m.request_hash) for m in theirs.messages]
@@ -177,9 +188,7 @@ def test_long_parts_are_shared_by_all_recordings(dataset: GoldenDataset) -> None
     assert set(dataset.path.glob("recordings/*.part")) == before != set()
 
 
-def test_no_host_no_owner_no_credential_no_home_folder(
-    dataset: GoldenDataset, talk: Callable[[int], Recording]
-) -> None:
+def test_no_host_no_owner_no_credential_no_home_folder(dataset: GoldenDataset, talk: Callable[..., Recording]) -> None:
     recording = talk(1)
     marks = ("set-cookie", "Authorization", "x-api-key", "OpenAI-Organization", "Location")
     exchange = dataclasses.replace(
@@ -201,7 +210,7 @@ def test_no_host_no_owner_no_credential_no_home_folder(
     assert kept.messages[0].exchanges[0].headers == (("content-type", "application/json"),)
 
 
-def test_content_that_is_not_its_hash_is_refused(dataset: GoldenDataset, talk: Callable[[int], Recording]) -> None:
+def test_content_that_is_not_its_hash_is_refused(dataset: GoldenDataset, talk: Callable[..., Recording]) -> None:
     with pytest.raises(DatasetError, match="differs from its hash"):
         dataset.put_recording("late", dataclasses.replace(talk(1), read=lambda _: b"other"))
 
@@ -220,7 +229,7 @@ def test_content_that_is_not_its_hash_is_refused(dataset: GoldenDataset, talk: C
         (b'"record":"recording"', b'"record":"step"', "begins with its 'recording' line"),
     ],
 )
-def test_a_malformed_line_is_named(old: bytes, new: bytes, says: str, talk: Callable[[int], Recording]) -> None:
+def test_a_malformed_line_is_named(old: bytes, new: bytes, says: str, talk: Callable[..., Recording]) -> None:
     files = encode(talk(2))
     assert old in files.data
     with pytest.raises(DatasetError, match=says) as caught:
@@ -245,7 +254,7 @@ def test_a_missing_part_is_named_when_it_is_read(dataset: GoldenDataset) -> None
         recording.read(recording.messages[0].request_hash)
 
 
-def test_u2028_does_not_end_a_line(dataset: GoldenDataset, talk: Callable[[int], Recording]) -> None:
+def test_u2028_does_not_end_a_line(dataset: GoldenDataset, talk: Callable[..., Recording]) -> None:
     recording = talk(1)
     run = dataclasses.replace(recording.run, metadata={"note": "one\u2028two"})
     dataset.put_recording("late", dataclasses.replace(recording, run=run))
@@ -254,7 +263,7 @@ def test_u2028_does_not_end_a_line(dataset: GoldenDataset, talk: Callable[[int],
     assert again.run.metadata == {"note": "one\u2028two"}
 
 
-def test_cost_stays_a_decimal(dataset: GoldenDataset, talk: Callable[[int], Recording]) -> None:
+def test_cost_stays_a_decimal(dataset: GoldenDataset, talk: Callable[..., Recording]) -> None:
     recording = talk(1)
     message = dataclasses.replace(recording.messages[0], cost=Decimal("0.0010"))
     dataset.put_recording("late", dataclasses.replace(recording, messages=(message,)))
@@ -263,7 +272,7 @@ def test_cost_stays_a_decimal(dataset: GoldenDataset, talk: Callable[[int], Reco
     assert str(again.messages[0].cost) == "0.0010"
 
 
-def test_a_recording_never_leads_out_of_its_folder(dataset: GoldenDataset, talk: Callable[[int], Recording]) -> None:
+def test_a_recording_never_leads_out_of_its_folder(dataset: GoldenDataset, talk: Callable[..., Recording]) -> None:
     recording = talk(1)
     exchange = dataclasses.replace(recording.messages[0].exchanges[0], body_hash="../../outside")
     files = encode(recording)
@@ -276,7 +285,7 @@ def test_a_recording_never_leads_out_of_its_folder(dataset: GoldenDataset, talk:
         again.read("../../outside")
 
 
-def test_the_error_of_a_tool_is_kept_as_it_was_raised(talk: Callable[[int], Recording]) -> None:
+def test_the_error_of_a_tool_is_kept_as_it_was_raised(talk: Callable[..., Recording]) -> None:
     recording = talk(1)
     error = "FileNotFoundError: /home/ann/kb.json"
     steps = tuple(
@@ -285,3 +294,12 @@ def test_the_error_of_a_tool_is_kept_as_it_was_raised(talk: Callable[[int], Reco
     files = encode(dataclasses.replace(recording, steps=steps))
     again = decode(files.data, "x", read_part=files.parts.__getitem__)
     assert [step.error for step in again.steps] == [error, "FileNotFoundError: ~/kb.json"]
+
+
+def test_recordings_of_one_case_may_be_written_by_several_threads(
+    dataset: GoldenDataset, talk: Callable[..., Recording]
+) -> None:
+    recording = talk(1)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda trial: dataset.put_recording("late", recording, trial=trial), range(20)))
+    assert [ref.trial for ref in GoldenDataset.load(dataset.path).arms("late")] == list(range(20))

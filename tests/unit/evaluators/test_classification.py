@@ -152,7 +152,7 @@ def test_it_speaks_of_the_whole_set():
 names = st.sampled_from(["a", "b", "c", "d"])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     pairs=st.lists(st.tuples(names, names), min_size=1, max_size=30),
     labels=st.one_of(st.none(), st.just(["d", "c", "b", "a", "never"])),

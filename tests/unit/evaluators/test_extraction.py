@@ -146,7 +146,7 @@ def test_a_bad_option_is_named(options, named):
 letters = st.lists(st.sampled_from("abcde"), max_size=6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(pairs=st.lists(st.tuples(letters, letters), min_size=1, max_size=6))
 def test_micro_figures_of_sets_equal_scikit_learns(pairs):
     gold = [[letter in want for letter in "abcde"] for want, _ in pairs]
@@ -159,7 +159,7 @@ def test_micro_figures_of_sets_equal_scikit_learns(pairs):
         assert scores[f"{figure}.micro"].value == pytest.approx(value)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(gold=letters, found=letters)
 def test_fuzzy_at_100_equals_equality_and_order_is_nothing(gold, found):
     assert numbers(gold, found) == numbers(gold[::-1], sorted(found), fuzzy=100)

@@ -134,6 +134,14 @@ def test_a_truncated_reply_and_a_refusal_are_not_asked_again(server, recorded):
     assert server.calls == 2
 
 
+def test_half_a_character_in_a_reply_does_no_harm(server, recorded):
+    body = json.dumps(chat("X")).replace('"X"', r'"half \ud800"')
+    server.script(Scripted(body=body.encode(), content_type="application/json"), '{"reason":"ok","verdict":true}')
+    score = ask(judge())
+    assert (score.value, score.detail["attempts"]) == (True, 2)
+    assert server.requests[1].json["messages"][-2]["content"] == "half ?"
+
+
 def test_an_error_of_the_provider_is_raised_and_not_a_verdict(server, recorded):
     import openai
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import gc
 import threading
 
 import pytest
@@ -49,6 +50,19 @@ def test_the_first_failure_cancels_what_runs():
 
     asyncio.run(main())
     assert sorted(cancelled) == ["a", "b"]
+
+
+def test_several_failures_at_once_are_one_failure(caplog):
+    async def work(job):
+        raise ValueError(job)
+
+    async def main():
+        with pytest.raises(ValueError, match=r"^[abc]$"):
+            await collect(LocalExecutor(3), work, ["a", "b", "c"])
+
+    asyncio.run(main())
+    gc.collect()
+    assert caplog.records == []
 
 
 def test_a_thread_carries_the_context_and_its_exception():

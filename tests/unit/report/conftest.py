@@ -14,6 +14,7 @@ from harness.errors import DatasetMissing
 from harness.experiment import ExperimentResult, GateCheck, TrialResult, Verdict
 from harness.record import Recording, RunRecord
 from harness.replay import Counts, RunDiff, RunOutcome, StepDiff, ValueChange
+from harness.report import Summary, build
 from harness.score import Score
 from harness.session import Change
 
@@ -105,15 +106,7 @@ def _reply(subject: str, tone: str) -> str:
     return f"{start} {middle} {end} Kind regards, the support team"
 
 
-def _outcome(case: str, category: str, *, kind: str, blobs: Blobs) -> tuple[RunOutcome, str]:
-    """One forked run: ``same``, ``worded``, ``wrong``, ``missing`` or ``crash``."""
-    before = {"category": category, "reply": _reply(case.replace("-", " "), "long")}
-    after = dict(before)
-    if kind != "same":
-        after["reply"] = _reply(case.replace("-", " "), "short")
-    if kind == "wrong":
-        after["category"] = "orders" if category != "orders" else "shipping"
-    old, new = blobs.put(before), blobs.put(after)
+def _steps(before: dict, after: dict, category: str, *, kind: str, blobs: Blobs) -> list[StepDiff]:
     label, facts = blobs.put(category), blobs.put([{"title": "Delivery times", "score": 0.82}])
     old_draft, new_draft = blobs.put(before["reply"]), blobs.put(after["reply"])
     ended = kind not in {"missing", "crash"}
@@ -127,6 +120,20 @@ def _outcome(case: str, category: str, *, kind: str, blobs: Blobs) -> tuple[RunO
         steps.append(step("escalate", "added", after=blobs.put({"queue": "night shift"})))
         steps.append(step("check_tone", "removed", before=blobs.put("polite")))
     steps.append(step("send_reply", "dry", kind="tool", before=blobs.put("sent"), after=blobs.put("sent")))
+    return steps
+
+
+def _outcome(case: str, category: str, *, kind: str, blobs: Blobs) -> tuple[RunOutcome, str]:
+    """One forked run: ``same``, ``worded``, ``wrong``, ``missing`` or ``crash``."""
+    before = {"category": category, "reply": _reply(case.replace("-", " "), "long")}
+    after = dict(before)
+    if kind != "same":
+        after["reply"] = _reply(case.replace("-", " "), "short")
+    if kind == "wrong":
+        after["category"] = "orders" if category != "orders" else "shipping"
+    old, new = blobs.put(before), blobs.put(after)
+    ended = kind not in {"missing", "crash"}
+    steps = _steps(before, after, category, kind=kind, blobs=blobs)
     outcome = RunOutcome(
         run=recording(blobs, case, output=new if ended else None, arm="fork:9f2c11d04be7a356"),
         parent=recording(blobs, case, output=old),
@@ -190,6 +197,44 @@ def _trial(case: str, category: str, ticket: str, *, kind: str, blobs: Blobs) ->
     )
 
 
+_SCORES = (
+    Score(name="category.f1_macro", value=0.708, low=0.51, high=0.86, n=14, evaluator="category"),
+    Score(name="category.accuracy", value=0.714, low=0.48, high=0.9, n=14, evaluator="category"),
+    Score(name="helpful", value=0.731, low=0.64, high=0.81, n=13, evaluator="helpful"),
+    Score(name="agreement.kappa", status="undefined", reason="every label is the same", n=0),
+)
+_BASELINE = {
+    "category.f1_macro": Score(name="category.f1_macro", value=0.981, low=0.93, high=1.0, n=16),
+    "category.accuracy": Score(name="category.accuracy", value=1.0, low=0.81, high=1.0, n=16),
+    "helpful": Score(name="helpful", value=0.9, low=0.86, high=0.93, n=16),
+}
+_VERDICTS = {
+    "category.f1_macro": Verdict(
+        word="regressed",
+        basis="statistics",
+        baseline=0.981,
+        candidate=0.708,
+        difference=-0.273,
+        low=-0.462,
+        high=-0.071,
+        margin=0.05,
+        reason="paired bootstrap over 14 cases: the interval lies below -0.05",
+        gating=True,
+    ),
+    "helpful": Verdict(
+        word="inconclusive",
+        basis="statistics",
+        baseline=0.9,
+        candidate=0.731,
+        difference=-0.169,
+        low=-0.29,
+        high=-0.02,
+        margin=0.05,
+        reason="paired t over 13 cases",
+    ),
+}
+
+
 def make_result(*, cases: int = 16) -> ExperimentResult:
     blobs = Blobs()
     kinds = ("same", "worded", "wrong", "same", "worded", "same", "wrong", "missing", "worded", "crash", "wrong")
@@ -212,42 +257,9 @@ def make_result(*, cases: int = 16) -> ExperimentResult:
         started_at=START,
         ended_at=START + timedelta(seconds=41.7),
         trials=tuple(trials),
-        scores=(
-            Score(name="category.f1_macro", value=0.708, low=0.51, high=0.86, n=14, evaluator="category"),
-            Score(name="category.accuracy", value=0.714, low=0.48, high=0.9, n=14, evaluator="category"),
-            Score(name="helpful", value=0.731, low=0.64, high=0.81, n=13, evaluator="helpful"),
-            Score(name="agreement.kappa", status="undefined", reason="every label is the same", n=0),
-        ),
-        baseline_scores={
-            "category.f1_macro": Score(name="category.f1_macro", value=0.981, low=0.93, high=1.0, n=16),
-            "category.accuracy": Score(name="category.accuracy", value=1.0, low=0.81, high=1.0, n=16),
-            "helpful": Score(name="helpful", value=0.9, low=0.86, high=0.93, n=16),
-        },
-        verdicts={
-            "category.f1_macro": Verdict(
-                word="regressed",
-                basis="statistics",
-                baseline=0.981,
-                candidate=0.708,
-                difference=-0.273,
-                low=-0.462,
-                high=-0.071,
-                margin=0.05,
-                reason="paired bootstrap over 14 cases: the interval lies below -0.05",
-                gating=True,
-            ),
-            "helpful": Verdict(
-                word="inconclusive",
-                basis="statistics",
-                baseline=0.9,
-                candidate=0.731,
-                difference=-0.169,
-                low=-0.29,
-                high=-0.02,
-                margin=0.05,
-                reason="paired t over 13 cases",
-            ),
-        },
+        scores=_SCORES,
+        baseline_scores=_BASELINE,
+        verdicts=_VERDICTS,
         checks=(
             GateCheck(name="category.f1_macro", passed=False, reason="regressed; the gate asks for at most -0.050"),
             GateCheck(name="min_measured", passed=True, reason="14 of 16 trials measured, 0.80 asked for"),
@@ -364,26 +376,27 @@ def _hostile_trial(trial: TrialResult, text: str, blobs: Blobs) -> TrialResult:
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def result() -> ExperimentResult:
     return make_result()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def equal() -> ExperimentResult:
     return make_equal()
 
 
-@pytest.fixture
-def large() -> ExperimentResult:
-    return make_result(cases=1_000)
+@pytest.fixture(scope="session")
+def large() -> Summary:
+    """Of a thousand cases; built once, for it takes a moment."""
+    return build(make_result(cases=1_000))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def hostile() -> ExperimentResult:
     return make_hostile()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def hostile_strings() -> tuple[str, ...]:
     return HOSTILE

@@ -32,8 +32,8 @@ def opened(browser, tmp_path):
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
 
-    def go(result):
-        path = write(build(result), tmp_path / "report.html")
+    def go(summary):
+        path = write(summary, tmp_path / "report.html")
         page.goto(path.as_uri())
         return page, [url for url in requests if url != path.as_uri()], complaints
 
@@ -42,7 +42,7 @@ def opened(browser, tmp_path):
 
 
 def test_nothing_in_a_hostile_report_acts(opened, hostile):
-    page, requests, complaints = opened(hostile)
+    page, requests, complaints = opened(build(hostile))
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
     page.wait_for_timeout(100)
 
@@ -66,7 +66,7 @@ def test_the_policy_stops_a_script_that_got_in_all_the_same(browser, result, tmp
 
 
 def test_styles_hold_under_the_pages_own_policy(opened, result):
-    page, requests, complaints = opened(result)
+    page, requests, complaints = opened(build(result))
 
     assert page.evaluate("getComputedStyle(document.querySelector('.badge')).borderTopStyle") == "solid"
     assert requests == []
@@ -74,7 +74,7 @@ def test_styles_hold_under_the_pages_own_policy(opened, result):
 
 
 def test_the_filter_hides_what_did_not_change(opened, result):
-    page, _, _ = opened(result)
+    page, _, _ = opened(build(result))
     page.check("#show-problems")
 
     assert page.locator(".case:visible").count() == 7
@@ -83,20 +83,21 @@ def test_the_filter_hides_what_did_not_change(opened, result):
 
 
 def test_the_page_fits_a_phone(opened, result):
-    page, _, _ = opened(result)
+    page, _, _ = opened(build(result))
     page.set_viewport_size({"width": 390, "height": 800})
 
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
 def test_a_dark_screen_prints_on_white(opened, result):
-    page, _, _ = opened(result)
+    page, _, _ = opened(build(result))
     page.emulate_media(color_scheme="dark")
-    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    look = "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
+    dark = page.evaluate(look)
     page.emulate_media(color_scheme="dark", media="print")
 
-    assert dark == "rgb(21, 23, 26)"
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert dark == ["rgb(21, 23, 26)", "rgb(230, 232, 234)"]
+    assert page.evaluate(look) == ["rgb(255, 255, 255)", "rgb(28, 31, 35)"]
 
 
 def test_a_thousand_cases_open(opened, large):

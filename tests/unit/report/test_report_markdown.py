@@ -61,7 +61,7 @@ def test_no_character_acts(text):
 
 
 def test_a_large_run_fits_a_comment_and_counts_what_does_not(large):
-    text = render_markdown(build(large))
+    text = render_markdown(large)
 
     assert len(text) < LIMIT
     assert re.search(r"Details of \d+ cases do not fit here", text)

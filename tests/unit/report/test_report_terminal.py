@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,14 @@ def test_hostile_text_neither_breaks_the_layout_nor_reaches_the_terminal(hostile
     assert "<b>x</b>{{7*7}}" in text
 
 
+@pytest.mark.parametrize(("encoding", "name"), [("ascii", "gr\\xf6\\xdfe"), ("utf-8", "größe")])
+def test_names_survive_a_terminal_that_cannot_show_them(result, encoding, name):
+    crashed = next(trial for trial in result.trials if trial.outcome.error)
+    text = printed(build(replace(result, trials=(replace(crashed, case="größe"),))), encoding)
+
+    assert f"\n{name}  crashed: ValueError" in text
+
+
 def test_the_verdict_stands_on_top(result):
     assert printed(build(result), "utf-8").startswith("REGRESSED  gate failed, exit code 1: category.f1_macro 0.981")
 
@@ -50,7 +59,7 @@ def test_a_text_file_needs_no_terminal(result):
 
 
 def test_many_cases_are_cut_and_counted(large):
-    text = printed(build(large), "utf-8")
+    text = printed(large, "utf-8")
 
     assert "more cases; a report file (-o report.html) lists all" in " ".join(text.split())
     assert len(text.splitlines()) < 140

@@ -202,6 +202,12 @@ def test_c027_the_paired_difference_is_shown_with_its_interval():
     assert newcombe_paired(0, 0, 0, 0) is None
 
 
+def test_the_paired_interval_equals_a_published_one():
+    # airway hyper-responsiveness before and after transplantation, Fagerland, Lydersen and Laake 2014
+    interval = newcombe_paired(both=1, only_a=1, only_b=7, neither=12)
+    assert (round(interval.low, 3), round(interval.high, 3)) == (-0.507, -0.026)
+
+
 @pytest.mark.parametrize("interval", [mean_interval, lambda values: bootstrap_interval(values, fmean)])
 def test_c027_no_interval_rather_than_nan_or_zero_width(interval):
     assert interval([]) is None
