@@ -11,7 +11,11 @@ import typer
 from harness.cli._app import JsonOption, app, console, print_json
 from harness.errors import UsageError
 
-_SETTINGS = '\n[tool.goldfork]\n# Every setting is also an environment variable: GOLDFORK_MODE, GOLDFORK_DATABASE_URL, …\nmode = "live"\n'
+_SETTINGS = """
+[tool.goldfork]
+# Every setting is also an environment variable: GOLDFORK_MODE, GOLDFORK_DATABASE_URL, …
+mode = "live"
+"""
 
 
 @app.command("init")
@@ -38,7 +42,7 @@ def init(
     out = console()
     for path in written:
         out.print(f"wrote {path}", markup=False)
-    out.print('next: python agent.py "My parcel is late."   (needs OPENAI_API_KEY, or OPENAI_BASE_URL of your own server)')
+    out.print('next: python agent.py "My parcel is late."   (needs OPENAI_API_KEY, or OPENAI_BASE_URL)')
     out.print("then: goldfork dataset add agent --to datasets/first --target agent:agent --id parcel-late")
 
 

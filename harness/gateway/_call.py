@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 from concurrent.futures import Future
@@ -15,7 +16,7 @@ from harness.gateway._live import LiveCall
 from harness.gateway._outgoing import Outgoing
 from harness.gateway._served import Served, serve
 from harness.record import view_response
-from harness.session import Call, Frame, Mode, RunState, call_frame
+from harness.session import Call, Frame, Mode, RunState, call_frame, lost_from
 
 FORBID_LIVE = "GOLDFORK_FORBID_LIVE"
 """Environment variable that turns every live model call into ``LiveCallForbidden``."""
@@ -39,7 +40,7 @@ def open_call(outgoing: Outgoing, *, whole_client: bool) -> tuple[Outgoing, Live
         LiveCallForbidden: It would have to go out and the environment forbids that.
         StatefulFork: It continues a recorded response at a live provider.
     """
-    frame = call_frame()
+    frame = _frame(outgoing)
     mode = frame.run.plan.mode
     if mode is Mode.OFF:
         return outgoing, None
@@ -53,7 +54,7 @@ def open_call(outgoing: Outgoing, *, whole_client: bool) -> tuple[Outgoing, Live
 
 def open_local(outgoing: Outgoing) -> tuple[Outgoing, LiveCall | Served | None]:
     """As ``open_call``, for what this process computes itself: nothing leaves it, so nothing is forbidden."""
-    frame = call_frame()
+    frame = _frame(outgoing)
     mode = frame.run.plan.mode
     return outgoing, None if mode is Mode.OFF else _model_call(outgoing, frame, mode, local=True)
 
@@ -130,7 +131,7 @@ async def _settled(commit: Future[None]) -> None:
             done.set_result(None)
 
     def wake(_: Future[None]) -> None:
-        if not loop.is_closed():
+        with contextlib.suppress(RuntimeError):  # the loop may have been closed in the meantime
             loop.call_soon_threadsafe(settle)
 
     commit.add_done_callback(wake)

@@ -60,7 +60,7 @@ def scrub_secrets(data: bytes, secrets: Sequence[str]) -> bytes:
 def secret_forms(secrets: Sequence[str]) -> tuple[bytes, ...]:
     """Every form in which the credentials may be echoed, longest first; what ``scrub_secrets`` looks for."""
     forms = {form for secret in secrets for part in _parts(secret) if _is_distinct(part) for form in _forms(part)}
-    return tuple(sorted(forms, key=len, reverse=True))
+    return tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
 
 def _is_distinct(part: str) -> bool:

@@ -116,7 +116,7 @@ def _keys(text: str) -> _Spans:
 _ASSIGNED = re.compile(
     r"(?:api[_-]?key|(?<![^\W_])(?:access[_-]?key|secret(?:[_-]?(?:access[_-]?)?key)?|client[_-]?secret"
     r"|(?:access|auth|refresh|session)?[_-]?token|password|passwd|pwd))"
-    r"[\"']?\s{0,3}(?:=>|:=|[:=])\s{0,3}[\"']?(?P<value>[^\s\"'`,;<>(){}\[\]⟦⟧]{6,})",
+    r"(?:\\?[\"'])?\s{0,3}(?:=>|:=|[:=])\s{0,3}(?:\\?[\"'])?(?P<value>[^\s\"'`,;<>(){}\[\]⟦⟧]{6,})",
     re.IGNORECASE,
 )
 _USER_INFO = re.compile(r"(?<=://)(?P<user>[^\s/:@\"'<>]{1,64}):(?P<value>[^\s/@\"'<>]{1,128})@")

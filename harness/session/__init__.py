@@ -34,6 +34,7 @@ from harness.session._state import (
     current,
     current_block,
     entered,
+    lost_from,
     new_id,
     planned,
 )
@@ -64,6 +65,7 @@ __all__ = [
     "entered",
     "find_recording",
     "finish_run",
+    "lost_from",
     "new_id",
     "planned",
     "process_store",

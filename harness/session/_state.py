@@ -242,6 +242,7 @@ class Frame:
 
 _frame: ContextVar[Frame | None] = ContextVar("goldfork_frame", default=None)
 _block: ContextVar[PlanBlock | None] = ContextVar("goldfork_plan", default=None)
+_under_way: list[PlanBlock] = []
 
 
 def current() -> Frame | None:
@@ -267,9 +268,11 @@ def planned(plan: RunPlan) -> Iterator[list[RunState]]:
     """
     block = PlanBlock(plan)
     tokens = _block.set(block), _frame.set(None)
+    _under_way.append(block)
     try:
         yield block.runs
     finally:
+        _under_way.remove(block)
         _frame.reset(tokens[1])
         _block.reset(tokens[0])
         for close in block.closing:
@@ -279,6 +282,14 @@ def planned(plan: RunPlan) -> Iterator[list[RunState]]:
 def current_block() -> PlanBlock | None:
     """The innermost ``planned`` block, if any."""
     return _block.get()
+
+
+def lost_from() -> list[PlanBlock]:
+    """For code that sees neither run nor block: the blocks of this process that it may have been started from.
+
+    A bare thread does not inherit context variables. Empty for code that knows where it belongs.
+    """
+    return [] if _frame.get() or _block.get() else list(_under_way)
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
+from harness.errors import StoreError
 from harness.record._parts import join
 from harness.store._codec import CHAIN, decode
 from harness.store._database import Database
@@ -62,10 +63,14 @@ class _Check:
         self.messages = 0
 
     def run(self) -> None:
-        """All of it."""
-        self._integrity()
-        self._references()
-        self._contents()
+        """All of it; what cannot be read is a fault, not an end."""
+        for part in (self._integrity, self._references, self._contents, self._count):
+            try:
+                part()
+            except StoreError as error:
+                self._fault(str(error))
+
+    def _count(self) -> None:
         [(self.messages,)] = self._database.rows("SELECT count(*) FROM messages")
 
     def _fault(self, sentence: str) -> None:

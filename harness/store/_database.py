@@ -13,7 +13,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
-from harness.errors import SchemaTooNew, StoreOpenError
+from harness.errors import SchemaTooNew, StoreError, StoreOpenError
 from harness.store._driver import PAGE_BYTES, Driver, PostgresDriver, SqliteDriver, connect_sqlite
 
 REVISIONS: Final = ("0001",)
@@ -60,22 +60,29 @@ class Database:
             except DBAPIError as error:
                 if error.connection_invalidated:
                     self._drop()
-                raise
+                raise self._unreadable(error) from error
             finally:
                 if self._connection is not None:
                     self._connection.rollback()
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows of a driver statement, with ``?`` for parameters; the fast way for look-ups by key."""
+        """The rows of a driver statement, with ``?`` for parameters; the fast way for look-ups by key.
+
+        Raises:
+            StoreError: The database cannot be read.
+        """
         with self._lock:
             raw: Any = self._reader().connection.driver_connection
-            if self.path is not None:
-                found: list[tuple[Any, ...]] = raw.execute(statement, values).fetchall()
+            try:
+                if self.path is not None:
+                    found: list[tuple[Any, ...]] = raw.execute(statement, values).fetchall()
+                    return found
+                found = raw.execute(statement.replace("?", "%s"), values).fetchall()
+                raw.rollback()
                 return found
-            with raw.cursor() as cursor:
-                found = cursor.execute(statement.replace("?", "%s"), values).fetchall()
-            raw.rollback()
-            return found
+            except self.engine.dialect.loaded_dbapi.Error as error:
+                self._drop()
+                raise self._unreadable(error) from error
 
     def close(self) -> None:
         """Close the read connection."""
@@ -104,13 +111,20 @@ class Database:
 
     def _reader(self) -> Connection:
         if self._connection is None or self._connection.closed or self._connection.invalidated:
-            self._connection = self.engine.connect()
+            try:
+                self._connection = self.engine.connect()
+            except DBAPIError as error:
+                raise self._unreadable(error) from error
         return self._connection
+
+    def _unreadable(self, error: Exception) -> StoreError:
+        return StoreError(f"the store {self.name} cannot be read: {_reason(error)}; run `goldfork store check`")
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.close()
+            with contextlib.suppress(DBAPIError):
+                connection.close()
 
     def _connect(self) -> Any:
         if self.path is not None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import random
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -97,6 +99,7 @@ class SqliteDriver:
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if self._full else 'NORMAL'}")
             self._connection.execute("PRAGMA foreign_keys = ON")
             self._connection.execute("PRAGMA wal_autocheckpoint = 0")
+            self._connection.execute("PRAGMA busy_timeout = 0")
 
     @property
     def _open(self) -> sqlite3.Connection:
@@ -108,8 +111,19 @@ class SqliteDriver:
         """Take the write lock at once: a read lock cannot be upgraded once another has written."""
         if _identity(self._path) != self._file:
             raise sqlite3.OperationalError(f"{str(self._path)!r} has been removed or replaced")
-        self._open.execute("BEGIN IMMEDIATE")
+        self._begin_immediate(time.monotonic() + _BUSY_MS / 1000)
         self._next.clear()
+
+    def _begin_immediate(self, deadline: float) -> None:
+        """Take turns with other processes; SQLite itself would sleep up to a tenth of a second between tries."""
+        while True:
+            try:
+                self._open.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if self.trouble(error) != "retry" or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.0005 + random.random() * 0.001)  # noqa: S311 - jitter
 
     def commit(self) -> None:
         """Make it durable."""

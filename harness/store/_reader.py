@@ -201,8 +201,9 @@ class Reader:
 
 def _decoded(row: Sequence[Any]) -> bytes:
     """Content from (codec, data, size) and the same of what it relies on, first in a row of ``_PIECE``."""
-    base = row[3:6]
-    return decode(*row[:3], None if base[0] is None else decode(*base))
+    codec, data, size, base_codec, base_data, base_size = row[:6]
+    base = None if base_codec is None else decode(base_codec, base_data, base_size)
+    return decode(codec, data, size, base)
 
 
 def _good(runs: Any) -> Select[Any]:

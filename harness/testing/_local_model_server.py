@@ -16,7 +16,8 @@ def main(options: dict[str, Any]) -> None:
     """Serve until standard input ends, which it does when the parent stops or dies.
 
     Args:
-        options: ``weights``, ``alias``, ``context`` (tokens a slot), ``slots``, ``template`` (may be ``None``), ``embedding``.
+        options: ``weights``, ``alias``, ``context`` (tokens a slot), ``slots``, ``template`` (may be ``None``) and
+            ``embedding``.
     """
     params = xllamacpp.CommonParams()
     params.model.path = options["weights"]

@@ -29,6 +29,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from harness.errors import UsageError
 
@@ -64,7 +65,7 @@ CODER_TEMPLATE = r"""
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}
 """.strip()
-"""A chat template whose tool call is a bare JSON object, which Qwen2.5-Coder writes reliably when a call is required."""
+"""A chat template whose tool call is a bare JSON object, as Qwen2.5-Coder writes it when a call is required."""
 
 _FILES = {
     CODER_SHA256: ("qwen2.5-coder-0.5b", CODER_TEMPLATE),
@@ -134,9 +135,7 @@ class LocalModel:
     base_url: str
     """Root of the OpenAI-compatible API, ``http://127.0.0.1:PORT/v1``; set once the server answers."""
 
-    def __init__(
-        self, weights: Weights, *, context: int = 4096, slots: int = 1, embedding: bool = False
-    ) -> None:
+    def __init__(self, weights: Weights, *, context: int = 4096, slots: int = 1, embedding: bool = False) -> None:
         """Prepare a server; it starts when the block is entered.
 
         Args:
@@ -156,7 +155,7 @@ class LocalModel:
         }
         self._child: subprocess.Popen[str] | None = None
 
-    def __enter__(self) -> LocalModel:
+    def __enter__(self) -> Self:
         """Start the server and wait until it listens.
 
         Raises:

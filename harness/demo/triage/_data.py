@@ -54,5 +54,11 @@ def categories() -> dict[str, str]:
     return dict(_read("rules.json")["categories"])
 
 
+@cache
+def common_words() -> frozenset[str]:
+    """Words that say nothing about what a text is about."""
+    return frozenset(_read("rules.json")["common_words"])
+
+
 def _read(name: str) -> Any:
     return json.loads(resources.files(__package__).joinpath("data", name).read_text(encoding="utf-8"))

@@ -8,12 +8,8 @@ from collections import Counter
 from typing import TypedDict
 
 import harness
-from harness.demo.triage._data import Article, Customer, articles, customers
+from harness.demo.triage._data import Article, Customer, articles, common_words, customers
 
-_COMMON = frozenset(
-    "a an and are as at be but by can do does for from have how i if in is it me my not of on or our so that the "
-    "there this to up was we what when where which will with you your".split()
-)
 _FOUND = 2
 
 
@@ -34,7 +30,9 @@ def lookup_customer(customer: str) -> Customer | None:
 @harness.tool(determinism="time-bound", ttl=86_400, version="1")
 def search_kb(query: str) -> list[Article]:
     """The two articles that share the rarest words with the query, best first; fewer when fewer share any."""
-    documents = [Counter(words(f"{article['title']} {article['keywords']} {article['text']}")) for article in articles()]
+    documents = [
+        Counter(words(f"{article['title']} {article['keywords']} {article['text']}")) for article in articles()
+    ]
     spread = Counter(word for document in documents for word in document)
 
     def weight(document: Counter[str]) -> float:
@@ -59,4 +57,4 @@ def send_reply(customer: str, reply: str, sent_at: str) -> Receipt:
 def words(text: str) -> list[str]:
     """Lower-case words without the commonest ones; a plural s is dropped."""
     found = re.findall(r"[a-z0-9]+", text.lower())
-    return [word.removesuffix("s") if len(word) > 3 else word for word in found if word not in _COMMON]
+    return [word.removesuffix("s") if len(word) > 3 else word for word in found if word not in common_words()]

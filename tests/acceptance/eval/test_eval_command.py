@@ -123,16 +123,21 @@ def test_a_judge_without_recordings_fails_its_score_and_nothing_else(toy):
     assert "not recorded" in toy("experiment", "show", "latest").out
 
 
-def test_a_fork_asks_the_judge_only_about_outputs_that_are_new(judged, server):
-    (judged.path / "new.txt").write_text("Kindly answer: {text}")
-    fork = ("--fork-at", "answer", "--set", "prompt:answer=@new.txt", "--mode", "auto", "--json")
-    before = server.calls
-    same = judged("eval", "toyset", "--mode", "auto", "--json", TOY_URL=server.url)
-    assert server.calls == before
+def test_a_fork_asks_the_judge_about_new_outputs_under_an_arm_of_its_own(judged, server):
+    fork = ("--fork-at", "answer", "--set", "prompt:answer=Kindly {text}", "--mode", "auto", "--json")
     forked = judged("eval", "toyset", *fork, "--save-recordings", TOY_URL=server.url)
-    assert (same.json["provider_calls"], forked.json["provider_calls"]) == (0, 6)
-    change = next(ref.arm for ref in judged.dataset.arms("ants") if ref.arm.startswith("fork:"))
-    assert f"evaluator:polite@1+{change}" in {ref.arm for ref in judged.dataset.arms("ants")}
+    assert forked.json["provider_calls"] == 6
+    arms = {ref.arm for ref in judged.dataset.arms("ants")}
+    (change,) = (arm for arm in arms if arm.startswith("fork:"))
+    assert f"evaluator:polite@1+{change}" in arms
+
+
+def test_a_fork_whose_outputs_are_equal_needs_no_new_judgement(judged, server):
+    """Another model gives the same words: the judge's recorded answers hold."""
+    fork = ("--fork-at", "answer", "--set", "model=toy-2", "--mode", "auto", "--json")
+    forked = judged("eval", "toyset", *fork, TOY_URL=server.url)
+    assert (forked.json["provider_calls"], forked.json["outputs_equal"]) == (3, 3)
+    assert forked.json["scores"]["polite"]["value"] == 1.0
 
 
 def test_a_shipped_evaluator_gates_by_its_summary(toy):
@@ -229,6 +234,19 @@ def test_a_refused_call_is_repeated_as_told_and_counted_once(toy, server):
     assert server.calls == 2
     once = toy("eval", "toyset", "--mode", "live", "--case", "ants", "--json", TOY_URL=server.url)
     assert done.json["tokens"] == once.json["tokens"]
+
+
+def test_what_was_answered_before_a_refusal_is_not_asked_again(toy, server):
+    toy.edit("toy.py", "answer(look(text))}", "answer(answer(look(text)))}")
+    server.script("one", Scripted(status=429, body={"error": {"message": "slow"}}, headers={"retry-after": "0"}))
+    done = toy("eval", "toyset", "--mode", "live", "--case", "ants", "--json", TOY_URL=server.url)
+    assert [seen.json["messages"][0]["content"] for seen in server.requests] == [
+        "Answer this: ants",
+        "Answer this: one",
+        "Answer this: one",
+    ]
+    assert done.json["provider_calls"] == 3
+    assert done.json["tokens"] == {"spent": 7 + 1 + 7 + 5, "saved": 0}
 
 
 def test_a_wait_over_the_cap_fails_the_trial_and_says_so(toy, server):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
@@ -14,6 +15,8 @@ from harness.record import Recording
 from harness.session import Mode, RecordedAnswers, RunPlan, RunState, planned
 from harness.testing import MemorySink, ScriptedServer
 
+CONTEXT = ssl.create_default_context()
+"""Shared, because making one takes longer than everything else in these tests."""
 KEY = "sk-canary-0123456789"
 
 
@@ -29,6 +32,9 @@ class Lab:
 
     def client(self, *, wrapped: bool = True, kind: type[Any] = openai.OpenAI, **options: Any) -> Any:
         options = {"base_url": self.server.url, "api_key": KEY, "max_retries": 0, **options}
+        if "http_client" not in options:
+            http = openai.DefaultHttpxClient if kind is openai.OpenAI else openai.DefaultAsyncHttpxClient
+            options["http_client"] = http(verify=CONTEXT)
         made = kind(**options)
         self.open.append(made)
         if wrapped:

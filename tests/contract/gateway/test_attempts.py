@@ -3,6 +3,8 @@
 import asyncio
 import json
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import replace
 
 import httpx2
 import openai
@@ -10,7 +12,7 @@ import pytest
 
 from harness.errors import RecordingMissing, StoreError
 from harness.gateway import wrap
-from harness.session import Mode, RecordedAnswers
+from harness.session import Change, Frame, Mode, RecordedAnswers, StepHandle, call_frame, entered
 from harness.testing import MemorySink, Scripted
 
 BUSY = Scripted(status=429, body={"error": {"message": "slow down"}}, headers={"retry-after-ms": "1"})
@@ -24,7 +26,6 @@ def test_an_sdks_retries_are_one_message(lab, asking):
     first, second = lab.recording.messages
     assert [exchange.status for exchange in first.exchanges] == [429, 503, 200]
     assert (first.status, first.occurrence, second.occurrence, len(second.exchanges)) == ("ok", 0, 1, 1)
-    assert [message.id for message in lab.runs[0].messages] == []
     assert lab.replay(lambda: [asking(client), asking(client)]) == ["heads", "tails"]
 
 
@@ -41,24 +42,15 @@ def test_retries_of_parallel_equal_calls_stay_apart(lab, asking):
     client = lab.client(max_retries=4)
 
     def parallel() -> list[str]:
-        with ThreadPoolExecutor(3) as pool:
-            return list(pool.map(lambda _: asking(client), range(3)))
-
-    from contextvars import copy_context
-
-    def in_run() -> list[str]:
-        from harness.session import call_frame
-
-        call_frame()
         contexts = [copy_context() for _ in range(3)]
         with ThreadPoolExecutor(3) as pool:
             return [f.result() for f in [pool.submit(context.run, asking, client) for context in contexts]]
 
-    answers = lab.live(in_run)
+    answers = lab.live(parallel)
     messages = lab.recording.messages
     assert len(messages) == 3
     assert sum(len(message.exchanges) for message in messages) == 6
-    assert sorted(lab.replay(in_run)) == sorted(answers)
+    assert sorted(lab.replay(parallel)) == sorted(answers)
 
 
 def test_a_final_error_is_served_in_replay_and_asked_again_in_auto(lab, asking):
@@ -224,19 +216,15 @@ def test_cancelling_while_the_commit_is_awaited_leaves_the_commit_alone(lab):
             while not any(message.status == "ok" for message in sink.messages):
                 await asyncio.sleep(0.005)
             task.cancel()
-            asyncio.get_running_loop().call_later(0.05, sink.commit)
             with pytest.raises(asyncio.CancelledError):
                 await task
+        sink.commit()
 
     lab.live(lambda: asyncio.run(main()))
     assert not any(commit.cancelled() for commit in sink.waiting)
 
 
 def test_a_change_of_model_or_parameter_rewrites_only_that_field(lab, asking):
-    from dataclasses import replace
-
-    from harness.session import Change, Frame, StepHandle, call_frame, entered
-
     client = lab.client()
 
     def in_step() -> str:

@@ -8,7 +8,7 @@ import openai
 import pytest
 
 from harness.errors import RecordingExhausted
-from harness.session import branch
+from harness.session import branch, call_frame, entered
 
 ANSWERS = ["heads", "tails", "heads"]
 
@@ -71,16 +71,12 @@ def test_a_branch_tells_equal_parallel_work_apart(lab, asking):
 
     def branched(order: list[int]) -> dict[int, str]:
         answers = {}
-        with branch("outer"):
-            pass
         for name in order:
             with branch(name):
                 answers[name] = asking(client)
         return answers
 
     def in_run(order: list[int]) -> dict[int, str]:
-        from harness.session import call_frame, entered
-
         with entered(call_frame()):
             return branched(order)
 

@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import ssl
 
 import httpx2
 import openai
@@ -11,6 +12,7 @@ import pytest
 from harness.gateway import wrap
 from harness.testing import MemorySink, Scripted
 
+CONTEXT = ssl.create_default_context()
 MARKS = {
     "header": "MARK-A1-canary",
     "x-api-key": "MARK-A2-canary",
@@ -113,7 +115,7 @@ def test_c010_a_transport_error_that_quotes_the_url(lab):
             raise httpx2.ConnectError(f"cannot reach {request.url}")
 
     url = f"http://127.0.0.1:1/v1/chat/completions?key={MARKS['query']}"
-    with wrap(httpx2.Client(transport=Broken())) as client, pytest.raises(httpx2.ConnectError, match="MARK-Q1"):
+    with wrap(httpx2.Client(transport=Broken(), verify=CONTEXT)) as client, pytest.raises(httpx2.ConnectError, match="MARK-Q1"):
         lab.live(lambda: client.post(url, json=ASK))
     assert traces(lab.sink) == []
     assert "ConnectError: cannot reach" in str(lab.recording.messages[0].error)
@@ -136,7 +138,7 @@ def test_c010_user_info_of_the_url(lab):
     text = f"{MARKS['password']} {base64.b64encode(pair.encode()).decode()}"
     lab.server.script(plain(text))
     url = f"http://{pair}@127.0.0.1:{lab.server.port}/v1/chat/completions"
-    with wrap(httpx2.Client()) as client:
+    with wrap(httpx2.Client(verify=CONTEXT)) as client:
         reply = lab.live(lambda: client.post(url, json=ASK))
     assert reply.json()["choices"][0]["message"]["content"] == text
     assert "password" not in traces(lab.sink)

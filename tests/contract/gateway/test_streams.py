@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 import threading
 
 import httpx2
@@ -16,6 +17,7 @@ from harness.testing import Scripted
 
 ASK = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 DONE = b"data: [DONE]\n\n"
+CONTEXT = ssl.create_default_context()
 
 
 def event(data: object) -> bytes:
@@ -155,7 +157,7 @@ def test_c005_bytes_cut_anywhere_pass_and_replay_exactly(lab, places):
     edges = [0, *sorted({place % len(whole) for place in places} - {0}), len(whole)]
     pieces = [whole[a:b] for a, b in zip(edges, edges[1:], strict=False)]
     lab.server.script(Scripted(pieces=pieces, pause=0.001))
-    with wrap(httpx2.Client()) as client:
+    with wrap(httpx2.Client(verify=CONTEXT)) as client:
 
         def chunks() -> list[bytes]:
             with client.stream("POST", f"{lab.server.url}/chat/completions", json={**ASK, "stream": True}) as reply:

@@ -209,7 +209,11 @@ class Conversation:
                     "finish_reason": "stop",
                 }
             ],
-            "usage": {"prompt_tokens": 900 + 330 * number, "completion_tokens": 201, "total_tokens": 1101 + 330 * number},
+            "usage": {
+                "prompt_tokens": 900 + 330 * number,
+                "completion_tokens": 201,
+                "total_tokens": 1101 + 330 * number,
+            },
             "system_fingerprint": "fp_50cad350e4",
         }
         self._messages.append(answer)

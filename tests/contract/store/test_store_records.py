@@ -155,7 +155,9 @@ def test_a_body_that_is_no_json_is_kept_whole(store, records):
 def test_chunks_of_a_dead_process_become_an_interrupted_message(store, records):
     run = records.run(owner="elsewhere:1:1")
     message = records.message(run, b"{}", status="running", exchanges=(), streamed=True)
-    pieces = [ChunkRecord(message_id=message.id, index=n, data=b"data: %d\n\n" % n, offset_ms=n + 0.5) for n in range(3)]
+    pieces = [
+        ChunkRecord(message_id=message.id, index=n, data=b"data: %d\n\n" % n, offset_ms=n + 0.5) for n in range(3)
+    ]
     _write(store, run, message, *pieces, blobs=records.blobs(b"{}"))
     [running] = store.recording(run.id).messages
     assert running.status == "running"

@@ -12,7 +12,15 @@ def test_rows_come_back_with_what_has_no_column(store):
     started = datetime(2026, 11, 30, tzinfo=UTC)
     store.save(
         "experiments",
-        [{"id": "e1", "dataset": "triage", "budget": Decimal("2.50"), "started_at": started, "options": {"k": [1, 2**70]}}],
+        [
+            {
+                "id": "e1",
+                "dataset": "triage",
+                "budget": Decimal("2.50"),
+                "started_at": started,
+                "options": {"k": [1, 2**70]},
+            }
+        ],
     )
     [row] = store.load("experiments", dataset="triage")
     assert (row["id"], row["budget"], row["started_at"]) == ("e1", Decimal("2.50"), started)
@@ -29,7 +37,12 @@ def test_a_second_save_changes_only_what_it_names(store):
 
 def test_rows_are_ordered_by_key_and_filtered_by_columns(store):
     store.save("scores", [{"experiment": "e", "case": c, "name": n, "value": 0.5} for c in "ba" for n in ("y", "x")])
-    assert [(row["case"], row["name"]) for row in store.load("scores")] == [("a", "x"), ("a", "y"), ("b", "x"), ("b", "y")]
+    assert [(row["case"], row["name"]) for row in store.load("scores")] == [
+        ("a", "x"),
+        ("a", "y"),
+        ("b", "x"),
+        ("b", "y"),
+    ]
     assert len(store.load("scores", case="a", name="y")) == 1
     assert store.load("scores", reason=None, case="b")[0]["value"] == 0.5
 

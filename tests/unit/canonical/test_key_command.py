@@ -1,19 +1,21 @@
 """``goldfork key`` prints the keys that the gateway would use."""
 
 import json
-import subprocess
-import sys
 
 import pytest
+from typer.testing import CliRunner
 
+import harness.cli._key
 from harness.canonical import request_keys
+from harness.cli._app import app
+from harness.errors import UsageError
 
 BODY = b'{"messages":[{"role":"user","content":"[bold]hi[/bold]\xc2\x9b31m"}],"model":"m","n":9007199254740993}'
-RUN = "import sys; from harness.cli._app import main; import harness.cli._key; sys.argv[0]='goldfork'; main()"
+assert harness.cli._key  # Importing it registers the command.
 
 
 def goldfork(*arguments, stdin=b""):
-    return subprocess.run([sys.executable, "-c", RUN, *arguments], input=stdin, capture_output=True, check=False)
+    return CliRunner().invoke(app, list(arguments), input=stdin, env={"COLUMNS": "20"})
 
 
 def test_machine_output(tmp_path):
@@ -38,14 +40,16 @@ def test_options_reach_the_key():
 
 def test_output_for_people_shows_hostile_text_as_text():
     done = goldfork("key", "-", stdin=BODY)
-    text = done.stdout.decode()
+    text = done.stdout
     assert "[bold]hi[/bold]\\u009b31m" in text
     assert request_keys("POST", "/v1/chat/completions", BODY).semantic in text
 
 
-@pytest.mark.parametrize("arguments", [("key", "no/such/file"), ("key", "-", "--header", "nonsense")])
-def test_a_usage_error_is_one_line_and_exit_code_2(arguments):
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(("key", "no/such/file"), "'no/such/file'"), (("key", "-", "--header", "nonsense"), "NAME:VALUE")],
+)
+def test_what_cannot_be_read_is_a_usage_error(arguments, message):
     done = goldfork(*arguments)
-    assert done.returncode == 2
-    assert done.stderr.decode().startswith("goldfork: ")
-    assert done.stderr.count(b"\n") == 1
+    assert isinstance(done.exception, UsageError)
+    assert message in str(done.exception)

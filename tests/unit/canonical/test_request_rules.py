@@ -157,6 +157,13 @@ def test_a_property_named_properties_is_not_mistaken_for_the_keyword():
     assert keys(one).exact == keys(other).exact
 
 
+def test_data_in_a_schema_is_no_schema():
+    def schema(*names):
+        return says("hi", response_format={"schema": {"default": {"properties": dict.fromkeys(names, 1)}}})
+
+    assert keys(schema("a", "b")).exact == keys(schema("b", "a")).exact
+
+
 def test_property_order_counts_at_any_depth_of_a_schema():
     def schema(*names):
         inner = {"items": {"anyOf": [{"properties": {name: {"type": "string"} for name in names}}]}}
@@ -166,15 +173,30 @@ def test_property_order_counts_at_any_depth_of_a_schema():
     assert keys(schema("a", "b")).semantic == keys(schema("b", "a")).semantic
 
 
-def test_base64_in_either_alphabet_and_padding_is_one_file():
+@pytest.mark.parametrize("field", ["b64_json", "data", "file_data", "file_url", "image_url", "url"])
+def test_base64_in_either_alphabet_and_padding_is_one_file(field):
     data = bytes(range(251)) * 2
     plain = base64.b64encode(data).decode()
     url_safe = base64.urlsafe_b64encode(data).decode().rstrip("=")
     made = {
-        keys(says([{"type": "input_audio", "input_audio": {"data": text, "format": "wav"}}])).exact
+        keys(says([{"type": "some_file", "some_file": {field: text}}])).exact
         for text in (plain, url_safe, plain[:76] + "\r\n" + plain[76:])
     }
     assert len(made) == 1
+
+
+def test_short_base64_is_text():
+    def file(text):
+        return keys(says([{"type": "file", "file": {"file_data": text}}])).exact
+
+    assert file("QUJD_w") != file("QUJD/w")
+
+
+def test_a_media_type_is_compared_without_case():
+    def file(url):
+        return keys(says([{"type": "file", "file": {"file_data": url}}])).exact
+
+    assert file("data:Application/PDF;base64,QUJD") == file("data:application/pdf;base64,QUJD")
 
 
 def test_base64_that_decodes_alike_but_is_written_differently_is_not_merged():

@@ -100,6 +100,8 @@ def test_c024_the_best_assignment_pairs_both_where_first_come_pairs_one():
     gold, found = ["Anna Meier", "Anna Maier"], ["Anna Meier", "Anna Meyer"]
     assert numbers(gold, found, fuzzy=85) == (1.0, 1.0, 1.0)
     assert numbers(gold, found, fuzzy=95) == (0.5, 0.5, 0.5)
+    # one equal pair would leave the other two alone; two looser pairs find both
+    assert numbers(["abcd", "abcdefghijklmnop"], ["abcd", "abyyyyyy"], fuzzy=33) == (1.0, 1.0, 1.0)
     assert numbers(["abcd", "abcdefgh"], ["abcd", "ab"], fuzzy=60) == (1.0, 1.0, 1.0)
 
 

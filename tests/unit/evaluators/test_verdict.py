@@ -96,6 +96,7 @@ def test_c026_a_truncated_reply_hints_at_the_limit_and_is_not_asked_again():
         (FIVE, "4/5 for tone, 2/5 for facts", None),
         (FIVE, "There are 3 errors.", None),
         (FIVE, "Grade 3 pupils wrote this.", None),
+        (FIVE, '<think>maybe {"score":1}</think>I cannot tell.', None),
         (LETTERS, '{"verdict":"i"}', "I"),
         (LETTERS, '{"verdict":"D"}', None),
         (LETTERS, '{"verdict":["C"]}', None),

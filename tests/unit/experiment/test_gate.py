@@ -1,11 +1,14 @@
 """What the exit code says (C-030, the part that needs no process)."""
 
+from dataclasses import replace
+
 import pytest
 
 from harness.dataset import Gate
 from harness.experiment import EvalOptions, LoadedEvaluator
 from harness.experiment._gate import rule, trial_scores
 from harness.experiment._summary import summarise
+from harness.replay import StepDiff
 from harness.score import Score
 
 
@@ -86,6 +89,22 @@ def test_a_trial_that_now_raises_is_a_change(make_trial):
     assert ruling(trials, gate=Gate(scorers=["x"])).word == "inconclusive"
 
 
+def test_a_trial_that_now_raises_is_a_change_for_an_evaluator_of_one_step_too(make_trial):
+    step = StepDiff(
+        key="k", name="look", scope="", occurrence=0, kind="job", state="run",
+        input_hash="a", output_hash="b", parent_output_hash="b", equal=True,
+    )  # fmt: skip
+    evaluator = replace(loaded("x", "output"), step="look")
+    trials = [make_trial(f"good{k}", values={"x": 1.0}) for k in range(19)]
+    trials.append(make_trial("bad", error="KeyError: 'x'", scores=[failed("x")]))
+    trials = [
+        replace(one, outcome=replace(one.outcome, diff=replace(one.outcome.diff, steps=(step,)))) for one in trials
+    ]
+    gate = Gate(scorers=["x"])
+    assert ruling(trials[:19], gate=gate, evaluators=[evaluator]).word == "equivalent"
+    assert ruling(trials, gate=gate, evaluators=[evaluator]).word == "inconclusive"
+
+
 def test_an_uncalibrated_judge_never_gates(make_trial):
     class Judge:
         name, version = "tone", "1"
@@ -101,8 +120,6 @@ def test_an_uncalibrated_judge_never_gates(make_trial):
 
 def test_an_evaluator_of_the_whole_run_is_not_identical_when_a_step_diverged(make_trial):
     """Equal outputs prove nothing about an evaluator that counts steps."""
-    from dataclasses import replace
-
     trial = make_trial(values={"steps": 3.0})
     diff = replace(trial.outcome.diff, first_divergence="search")
     trial = replace(trial, outcome=replace(trial.outcome, diff=diff))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.redact import scrub_secrets, secret_headers
+from harness.redact import scrub_secrets, secret_forms, secret_headers
 
 
 @pytest.mark.parametrize(
@@ -95,3 +95,11 @@ def test_no_secret_survives_and_no_length_changes(secrets, between):
     clean = scrub_secrets(body, secrets)
     assert len(clean) == len(body)
     assert not any(secret.encode() in clean for secret in secrets)
+
+
+def test_forms_come_longest_first_so_that_none_hides_another():
+    forms = secret_forms(["Bearer abc/def+123", "abc/def+123"])
+    assert list(forms) == sorted(forms, key=lambda form: (-len(form), form))
+    assert b"abc/def+123" in forms
+    assert b"Bearer abc/def+123" in forms
+    assert secret_forms(["short", ""]) == ()

@@ -84,7 +84,11 @@ def test_nothing_is_left_to_find(pairs):
 
 
 @given(
-    st.recursive(st.text() | things | st.integers() | st.none(), lambda x: st.lists(x) | st.dictionaries(st.text(), x), max_leaves=8)
+    st.recursive(
+        st.text() | things | st.integers() | st.none(),
+        lambda x: st.lists(x) | st.dictionaries(st.text(), x),
+        max_leaves=8,
+    )
 )
 def test_redaction_keeps_the_shape(value):
     made = Redactor().value(value)

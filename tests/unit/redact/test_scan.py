@@ -79,6 +79,7 @@ def test_found_wherever_it_stands(kind, thing, frame):
         ("Bearer sk-proj-Ab1Cd2Ef3Gh4Ij5Kl6", [("key", "sk-proj-Ab1Cd2Ef3Gh4Ij5Kl6")]),
         ("OPENAI_API_KEY=Zx81kQ0pLm22", [("secret", "Zx81kQ0pLm22")]),
         ('"apiKey": "Zx81kQ0pLm22",', [("secret", "Zx81kQ0pLm22")]),
+        (r"{\"api_key\": \"Zx81kQ0pLm22\"}", [("secret", "Zx81kQ0pLm22")]),
         ("client-secret => 'Zx81kQ0pLm22'", [("secret", "Zx81kQ0pLm22")]),
         ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfi", [("secret", "wJalrXUtnFEMI/K7MDENG/bPxRfi")]),
         ("The password: hunter2x.", [("secret", "hunter2x")]),
@@ -106,6 +107,8 @@ def test_found_by_its_surroundings(text, expected):
         "Bestellung 0171/1234567",
         "ticket 4111111111111112",
         "4111 1111 1111 1112",
+        "EAN 4006381333931 4000000000006",
+        "id 4000000000000000006",
         "1234567890123456",
         "from 2026-11-30 to 2026-12-01T10:15:00+01:00",
         "30.11.2026 10:15, 01/02/2026",
@@ -179,7 +182,7 @@ def card(prefix, length, digits):
 
 
 @given(
-    st.sampled_from([("4", 16), ("51", 16), ("2720", 16), ("37", 15), ("6011", 16), ("36", 14), ("4", 19)]),
+    st.sampled_from([("4", 16), ("51", 16), ("2720", 16), ("37", 15), ("6011", 16), ("36", 14), ("62", 19)]),
     st.text("0123456789", min_size=18, max_size=18),
     st.integers(1, 9),
 )
