@@ -13,6 +13,8 @@ from evaluators._windows import BUDGET, estimate, windows
 from harness.errors import EvaluatorError
 from harness.score import Score
 
+MOST_WINDOWS = 100
+"""Windows of one text, about 75,000 characters of prose; beyond, a trial fails instead of embedding for minutes."""
 _REVISION = 1
 
 
@@ -71,7 +73,8 @@ class Similarity:
         """The score ``<name>`` (the cosine) and, with a threshold, ``<name>.close``.
 
         Raises:
-            EvaluatorError: The case expects something other than a text there, or the embedder fails.
+            EvaluatorError: The case expects something other than a text there, a text is longer than ``MOST_WINDOWS``,
+                or the embedder fails.
         """
         expected = self._path.of(expected_output)
         if expected is MISSING or expected is None or (isinstance(expected, str) and not expected.strip()):
@@ -95,6 +98,12 @@ class Similarity:
         if expected == got:
             return 1.0, {"equal": True}
         ours, theirs = windows(expected), windows(got)
+        longest = max(len(ours), len(theirs))
+        if longest > MOST_WINDOWS:
+            raise EvaluatorError(
+                f"evaluator {self.name!r}: a text has {longest} windows of {BUDGET} tokens; at most {MOST_WINDOWS} are "
+                "embedded; compare a shorter field, as nothing is cut silently"
+            )
         a, b = [self._embed(window) for window in ours], [self._embed(window) for window in theirs]
         detail: dict[str, Any] = {"windows": [len(ours), len(theirs)]}
         if len(ours) > 1 or len(theirs) > 1:

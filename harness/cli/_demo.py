@@ -10,7 +10,7 @@ import typer
 
 from harness.cli._app import app, console
 from harness.cli._eval import open_dataset, run
-from harness.demo import record_fork, record_runs, record_scores, shorter_draft, unrecorded
+from harness.demo.record import record_fork, record_runs, record_scores, shorter_draft, unrecorded
 from harness.experiment import EvalOptions, ExperimentResult
 from harness.report import build, to_terminal, write
 from harness.session import process_store

@@ -59,6 +59,20 @@ def open_local(outgoing: Outgoing) -> tuple[Outgoing, LiveCall | Served | None]:
     return outgoing, None if mode is Mode.OFF else _model_call(outgoing, frame, mode, local=True)
 
 
+def _frame(outgoing: Outgoing) -> Frame:
+    """Where the call belongs. In a thread that does not know, it must not go out behind a replay's back."""
+    for block in lost_from():
+        if block.plan.mode in {Mode.REPLAY, Mode.AUTO}:
+            text = (
+                f"{outgoing.method} {outgoing.path} is called in a thread that does not know its run, while recordings "
+                "are being replayed; hand the thread its function as harness.carry(function)"
+            )
+            if block.runs:
+                block.runs[-1].misses.append(text)
+            raise RecordingMissing(text)
+    return call_frame()
+
+
 def _model_call(outgoing: Outgoing, frame: Frame, mode: Mode, *, local: bool = False) -> LiveCall | Served:
     run = frame.run
     keys = outgoing.keys(

@@ -195,8 +195,9 @@ def _prompt(field: str, old: Any, new: Any) -> Difference:
         if not _equal(left, right):
             path, a, b = _first(left, right)
             role = right.get("role") if isinstance(right, dict) else None
-            who = f" ({role})" if isinstance(role, str) else ""
-            return _made("messages", f"message {index}{who} at {path.lstrip('.') or field!r}", a, b)
+            if not isinstance(role, str):
+                return _made("messages", f"{field}[{index}]{path}", a, b)
+            return _made("messages", f"message {index} ({role}) at {path.lstrip('.') or 'its form'!r}", a, b)
     count = f"the count of {field}"
     return Difference(cause="messages", name=count, before=str(len(old)), after=str(len(new)))
 

@@ -47,16 +47,24 @@ class Flusher:
 
     def _run(self) -> None:
         pause = threading.Event()
-        while True:
+        try:
+            while self._some_open():
+                pause.wait(_PERIOD_S)
+                with self._wake:
+                    replies = list(self._open)
+                for reply in replies:
+                    reply.tick()
+        finally:
             with self._wake:
-                if not self._open and not self._wake.wait_for(lambda: bool(self._open), _IDLE_S):
-                    self._thread = None
-                    return
-            pause.wait(_PERIOD_S)
-            with self._wake:
-                replies = list(self._open)
-            for reply in replies:
-                reply.tick()
+                self._thread = None
+
+    def _some_open(self) -> bool:
+        """Wait for a reply to watch; false when none came for a while, and then the thread is over."""
+        with self._wake:
+            if self._open or self._wake.wait_for(lambda: bool(self._open), _IDLE_S):
+                return True
+            self._thread = None
+            return False
 
 
 FLUSHER = Flusher()

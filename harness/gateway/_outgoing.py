@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
 
-from harness.canonical import RequestKeys, canonical_json, request_keys
+from harness.canonical import RequestKeys, request_keys
 from harness.gateway._secrets import Credentials
 from harness.session import Change, Frame
 
@@ -95,7 +95,7 @@ def _with_field(body: bytes, name: str, value: Any) -> bytes | None:
         span, end = _find_field(text, name)
     except (ValueError, RecursionError):
         return None
-    written = canonical_json(value).decode()
+    written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if span is not None:
         return f"{text[: span[0]]}{written}{text[span[1] :]}".encode()
     comma = "" if text[:end].rstrip().endswith("{") else ","

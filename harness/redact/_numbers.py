@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 _CARD = re.compile(
     r"(?<![\w.,+-])"
@@ -24,43 +23,20 @@ _ISSUERS = re.compile(
 
 
 _RUN = re.compile(r"\d(?:[ .\-/()]{0,2}\d){6,}")
-"""What any of the patterns could match; they are slow, so they look only around such runs of digits."""
-_BEFORE, _AFTER, _LONG_URL = 64, 40, 512
-_IN_URL = re.compile(r"https?://\S*\Z", re.IGNORECASE)
-
-
-class _Window(NamedTuple):
-    """The text around a run of digits: wide enough for a label before it, and for a whole UUID."""
-
-    offset: int
-    text: str
-    first: int
-    last: int
-    """Within ``text``, what is found lies between these; nearer its ends, the cut may hide what stood before."""
-    in_url: bool
-
-
-def _windows(text: str) -> Iterator[_Window]:
-    for run in _RUN.finditer(text):
-        start, end = run.span()
-        offset = max(0, start - _BEFORE)
-        in_url = _IN_URL.search(text, max(0, start - _LONG_URL), start) is not None
-        # A number may begin with a plus and a bracket before its first digit.
-        yield _Window(offset, text[offset : end + _AFTER], start - offset - 2, end - offset, in_url)
+"""What any of the patterns can match; they are slow, so they are tried at such runs of digits only."""
+_SHORTEST_CARD = 13
 
 
 def find_cards(text: str) -> Iterator[tuple[int, int]]:
     """Numbers with an issuer's prefix and length and a valid check digit."""
-    for window in _windows(text):
-        for found in _CARD.finditer(window.text):
+    for run in _RUN.finditer(text):
+        if run.end() - run.start() < _SHORTEST_CARD:
+            continue
+        # Two more characters, so that the pattern sees what follows.
+        for found in _CARD.finditer(text, run.start(), run.end() + 2):
             digits = re.sub(r"\D", "", found[0])
             if _ISSUERS.fullmatch(digits) and is_luhn(digits):
-                yield from _placed(found.span(), window)
-
-
-def _placed(span: tuple[int, int], window: _Window) -> Iterator[tuple[int, int]]:
-    if window.first <= span[0] and span[1] <= window.last:
-        yield window.offset + span[0], window.offset + span[1]
+                yield found.span()
 
 
 def is_luhn(digits: str) -> bool:
@@ -81,6 +57,7 @@ _NO_PHONE = re.compile(
 )
 """UUIDs, dates and times, network addresses: never phone numbers."""
 
+_CUES = ("phone", "tel", "mobil", "cell", "fax", "call", "whatsapp", "sms", "handy")
 _CUED = re.compile(
     r"\b(?:phone|telephone|tel|mobile|cell|fax|call|whatsapp|sms|handy|telefon|mobil)\b\.?"
     r"(?:\s(?:number|no\.?|nr\.?|is|at|on|me at|us at|me on|us on))?\s{0,2}[:=]?\s{0,2}"
@@ -103,25 +80,43 @@ _LABELLED = re.compile(
     r"|account|customer|version|code|bestellung|rechnung|auftrag)|#)\W{0,3}\Z",
     re.IGNORECASE,
 )
+_IN_URL = re.compile(r"https?://\S*\Z", re.IGNORECASE)
+_NEAR, _LONG_URL = 40, 512
 
 
 def find_phones(text: str) -> Iterator[tuple[int, int]]:
     """Numbers that are introduced as phone numbers, or grouped as only phone numbers are."""
-    for window in _windows(text):
-        if not window.in_url:
-            # Blanked with letters, which no pattern crosses.
-            blanked = _NO_PHONE.sub(lambda found: "x" * len(found[0]), window.text)
-            for span in _phones_in(blanked):
-                yield from _placed(span, window)
+    lower = text.lower()
+    if any(cue in lower for cue in _CUES):
+        yield from (
+            found.span("number") for found in _CUED.finditer(text) if not _is_other(text, *found.span("number"))
+        )
+    for run in _RUN.finditer(text):
+        found = _uncued(text, run.start())
+        if found and not _LABELLED.search(text, max(0, found.start() - _NEAR), found.start()):
+            yield found.span()
 
 
-def _phones_in(text: str) -> Iterator[tuple[int, int]]:
-    for found in _CUED.finditer(text):
-        yield found.span("number")
-    for pattern in _UNCUED:
-        for found in pattern.finditer(text):
-            if _is_phone(found["number"]) and not _LABELLED.search(text, max(0, found.start() - 24), found.start()):
-                yield found.span("number")
+def _uncued(text: str, digit: int) -> re.Match[str] | None:
+    """The phone number whose first digit stands at ``digit``; before it there may be a plus or a bracket."""
+    starts = (digit - 1, digit) if digit and text[digit - 1] in "+(" else (digit,)
+    for start in starts:
+        for pattern in _UNCUED:
+            found = pattern.match(text, start)
+            if found and _is_phone(found["number"]) and not _is_other(text, *found.span()):
+                return found
+    return None
+
+
+def _is_other(text: str, start: int, end: int) -> bool:
+    """Whether a number is part of a UUID, a date, an address of the network or the web."""
+    if _IN_URL.search(text, max(0, start - _LONG_URL), start):
+        return True
+    near = max(0, start - _NEAR)
+    return any(
+        found.start() + near < end and start < found.end() + near
+        for found in _NO_PHONE.finditer(text[near : end + _NEAR])
+    )
 
 
 def _is_phone(number: str) -> bool:

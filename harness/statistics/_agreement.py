@@ -80,9 +80,7 @@ def cohens_kappa(first: Sequence[Hashable], second: Sequence[Hashable], *, confi
     )
 
 
-def _kappa_error(
-    first: Sequence[Hashable], second: Sequence[Hashable], agreement: float, chance: float
-) -> float:
+def _kappa_error(first: Sequence[Hashable], second: Sequence[Hashable], agreement: float, chance: float) -> float:
     """Standard error of kappa away from 0 (Fleiss, Cohen and Everitt 1969)."""
     n = len(first)
     ours, theirs = Counter(first), Counter(second)

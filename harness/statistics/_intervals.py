@@ -108,9 +108,7 @@ def mean_interval(
     return Interval(mean, mean - half, mean + half, n, confidence, "Student t")
 
 
-def _all_equal(
-    value: float, n: int, confidence: float, bounds: tuple[float, float] | None
-) -> Interval | None:
+def _all_equal(value: float, n: int, confidence: float, bounds: tuple[float, float] | None) -> Interval | None:
     if bounds is None or not bounds[0] <= value <= bounds[1] or bounds[0] == bounds[1]:
         return None
     start, width = bounds[0], bounds[1] - bounds[0]
@@ -121,9 +119,7 @@ def _all_equal(
     return Interval(value, low, high, n, confidence, "Wilson (all values are equal)")
 
 
-def newcombe(
-    successes_a: int, n_a: int, successes_b: int, n_b: int, *, confidence: float = 0.95
-) -> Interval | None:
+def newcombe(successes_a: int, n_a: int, successes_b: int, n_b: int, *, confidence: float = 0.95) -> Interval | None:
     """The difference of two independent proportions, a - b, by Newcombe's hybrid score method (his 10).
 
     Returns:
@@ -139,9 +135,7 @@ def newcombe(
     return Interval(d, low, high, n_a + n_b, confidence, "Newcombe")
 
 
-def newcombe_paired(
-    both: int, only_a: int, only_b: int, neither: int, *, confidence: float = 0.95
-) -> Interval | None:
+def newcombe_paired(both: int, only_a: int, only_b: int, neither: int, *, confidence: float = 0.95) -> Interval | None:
     """The difference a - b of two proportions over the *same* items, by Newcombe's paired score method.
 
     Args:
@@ -234,9 +228,7 @@ def bootstrap_interval(
         method += f", {resamples - len(draws)} undefined"
     if 2 * len(draws) <= resamples:
         return None
-    return percentile_interval(
-        value, draws, n=len(units), confidence=confidence, method=method, bounds=bounds
-    )
+    return percentile_interval(value, draws, n=len(units), confidence=confidence, method=method, bounds=bounds)
 
 
 def percentile_interval(

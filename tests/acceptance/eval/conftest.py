@@ -291,6 +291,7 @@ def tools():
     class Tools:
         build = staticmethod(build)
         finish = staticmethod(finish)
+        inside = staticmethod(inside)
         signalled = staticmethod(signalled)
 
     return Tools

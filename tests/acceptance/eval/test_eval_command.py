@@ -5,6 +5,8 @@ import json
 import pytest
 
 from harness.dataset import GoldenDataset
+from harness.experiment import EvalOptions, run_experiment
+from harness.store import open_store
 from harness.testing import Scripted
 
 
@@ -249,9 +251,27 @@ def test_what_was_answered_before_a_refusal_is_not_asked_again(toy, server):
     assert done.json["tokens"] == {"spent": 7 + 1 + 7 + 5, "saved": 0}
 
 
+def test_a_judge_that_is_refused_asks_again(toy, server):
+    toy.manifest(JUDGED)
+    server.script(Scripted(status=429, body={"error": {"message": "slow"}}, headers={"retry-after": "0"}))
+    done = toy("eval", "toyset", "--mode", "auto", "--json", TOY_URL=server.url)
+    assert (server.calls, done.json["provider_calls"]) == (4, 4)
+    assert (done.json["scores"]["polite"]["value"], done.json["scores"]["polite"]["missing"]) == (1.0, 0)
+
+
 def test_a_wait_over_the_cap_fails_the_trial_and_says_so(toy, server):
     server.script(Scripted(status=429, body={"error": {"message": "slow"}}, headers={"retry-after": "86400"}))
     done = toy("eval", "toyset", "--mode", "live", "--case", "ants", "--max-wait", "5", TOY_URL=server.url)
     assert done.code == 4
     assert server.calls == 1
     assert "86400 s, more than the 5 s of --max-wait" in " ".join(done.out.split())
+
+
+def test_a_watcher_sees_every_trial_and_what_was_spent(toy, tools):
+    seen = []
+    with tools.inside(toy.path, {}), open_store(f"sqlite:///{toy.path / 'own.db'}") as store:
+        result = run_experiment(toy.dataset, EvalOptions(concurrency=1), store=store, progress=seen.append)
+    assert [(one.done, one.total) for one in seen] == [(0, 3), (1, 3), (2, 3), (3, 3)]
+    assert seen[0].last is None
+    assert {one.last.case for one in seen[1:]} == {"ants", "bees", "cats"}
+    assert seen[-1].counts == result.counts

@@ -40,15 +40,15 @@ def postgres():
             server.cleanup()
 
 
-_databases = itertools.count()
+_schemas = itertools.count()
 
 
 @pytest.fixture
 def postgres_url(postgres):
-    """An empty database of its own."""
-    name = f"store_{os.getpid()}_{next(_databases)}"
-    postgres.psql(f"CREATE DATABASE {name}")
-    return postgres.get_uri(name)
+    """An empty schema of its own, in the place of a database: much quicker to make."""
+    name = f"store_{next(_schemas)}"
+    postgres.psql(f"CREATE SCHEMA {name};")
+    return f"{postgres.get_uri()}&options=-csearch_path%3D{name}"
 
 
 @pytest.fixture

@@ -101,6 +101,11 @@ def test_a_long_text_is_compared_whole_in_windows():
     assert found.value == pytest.approx(weights[0])
 
 
+def test_a_text_beyond_all_bounds_fails_and_is_not_cut():
+    with pytest.raises(EvaluatorError, match="at most 100 are embedded"):
+        scored("Hello.", "word " * 30_000)
+
+
 def test_an_endpoint_is_asked_and_its_answer_replayed(monkeypatch):
     monkeypatch.setenv("EMBED_KEY", "key-of-the-embedder")
 

@@ -17,6 +17,8 @@ from harness.replay import Place, code_version, live_run, load_target
 from harness.session import Change
 from harness.store import Store
 
+__all__ = ["record_fork", "record_runs", "record_scores", "shorter_draft", "unrecorded"]
+
 Say = Callable[[str], None]
 """Receives one line of progress."""
 
