@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from email.message import Message
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from harness.canonical._json import content_hash
+
+if TYPE_CHECKING:
+    from email.message import Message
 
 _MAX_BOUNDARY = 200
 
@@ -56,6 +58,9 @@ def _part(text: bytes) -> Part | None:
 
 
 def _header(value: str) -> Message:
+    # Imported here, since forms are rare and every process imports this module.
+    from email.message import Message
+
     message = Message()
     message["content-type"] = re.sub(r"[\r\n]", " ", value)
     return message

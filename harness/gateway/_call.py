@@ -8,9 +8,18 @@ import json
 import os
 from concurrent.futures import Future
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NoReturn
 
-from harness.errors import LiveCallForbidden, RecordingExhausted, RecordingMissing, StatefulFork
+from harness.errors import (
+    DatasetMissing,
+    GoldforkError,
+    LiveCallForbidden,
+    RecordingExhausted,
+    RecordingMissing,
+    StatefulFork,
+    StoreError,
+    StoreOpenError,
+)
 from harness.gateway._explain import explain
 from harness.gateway._live import LiveCall
 from harness.gateway._outgoing import Outgoing
@@ -70,7 +79,13 @@ def _frame(outgoing: Outgoing) -> Frame:
             if block.runs:
                 block.runs[-1].misses.append(text)
             raise RecordingMissing(text)
-    return call_frame()
+    try:
+        return call_frame()
+    except StoreOpenError as error:
+        raise StoreError(str(error)) from error
+    except GoldforkError as error:
+        # An exception raised inside a transport is retried and wrapped by SDKs; a stop is not.
+        raise RecordingMissing(str(error)) from error
 
 
 def _model_call(outgoing: Outgoing, frame: Frame, mode: Mode, *, local: bool = False) -> LiveCall | Served:
@@ -95,7 +110,10 @@ def _model_call(outgoing: Outgoing, frame: Frame, mode: Mode, *, local: bool = F
     resolver = run.plan.resolver
     answer = resolver.message(call) if resolver is not None and mode is not Mode.LIVE else None
     if answer is not None:
-        served = serve(answer, frame, outgoing, keys, call.occurrence)
+        try:
+            served = serve(answer, frame, outgoing, keys, call.occurrence)
+        except DatasetMissing as error:
+            _miss(run, RecordingMissing, f"message {answer.message.id!r} has lost its content: {error}")
         remember(served, served.exchange.status)
         return served
     if mode is Mode.REPLAY:
@@ -165,7 +183,7 @@ def _same(earlier: LiveCall | Served, frame: Frame, exact_key: str) -> bool:
     return (record.run_id, record.scope, record.exact_key) == (frame.run.id, frame.scope, exact_key)
 
 
-def _miss(run: RunState, kind: type[RecordingMissing], text: str) -> None:
+def _miss(run: RunState, kind: type[RecordingMissing], text: str) -> NoReturn:
     run.misses.append(text)
     raise kind(text)
 
@@ -209,7 +227,8 @@ def _from_recording(identifier: str, run: RunState) -> bool:
             answer = message.answer
             if message.endpoint != "/responses" or answer is None or answer.body_hash is None:
                 continue
-            body = recording.read(answer.body_hash)
-            if view_response(message.endpoint, answer, body).response_id == identifier:
-                return True
+            with contextlib.suppress(DatasetMissing):
+                body = recording.read(answer.body_hash)
+                if view_response(message.endpoint, answer, body).response_id == identifier:
+                    return True
     return False

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from harness.errors import DatasetMissing
 from harness.record import MessageRecord, Recording
 from harness.session import Call
 
@@ -112,7 +113,10 @@ def _nearest(call: Call, recordings: Sequence[Recording]) -> tuple[MessageRecord
     best: tuple[MessageRecord, bytes, Recording] | None = None
     best_score: tuple[bool, bool, bool, int, int] | None = None
     for message, recording in candidates[:_CANDIDATES]:
-        body = recording.read(message.request_hash)
+        try:
+            body = recording.read(message.request_hash)
+        except DatasetMissing:
+            continue
         score = (
             message.exact_key == call.exact_key,
             message.semantic_key == call.semantic_key,

@@ -147,10 +147,11 @@ class Reply:
         self._flushes = 0
         self._state = "open"
         self._owner: weakref.ref[Any] | None = None
-        FLUSHER.add(self)
+        if self._follower is not None:
+            FLUSHER.add(self)
 
     def owned_by(self, stream: object) -> None:
-        """When ``stream`` is collected unread, the reply ends as interrupted."""
+        """When ``stream`` is collected before its end, an event stream's reply ends as interrupted."""
         self._owner = weakref.ref(stream)
 
     @property
@@ -217,7 +218,8 @@ class Reply:
         before, self._state = self._state, "done"
         if before == "done":
             return None
-        FLUSHER.discard(self)
+        if self._follower is not None:
+            FLUSHER.discard(self)
         if before == "sealed":
             return None
         if before == "dirty":
@@ -260,7 +262,7 @@ def _judge(endpoint: str, exchange: Exchange, view: ResponseView, *, interrupted
         return "error", view
     if interrupted:
         return "interrupted", replace(view, error="the caller stopped reading")
-    if not endpoint.endswith(MODEL_ENDPOINTS):
+    if endpoint not in MODEL_ENDPOINTS:
         return "ok", view
     if view.error is None and not view.complete:
         view = replace(view, error="the stream ended before its end was announced")

@@ -17,10 +17,10 @@ def take_over(frame: Frame, answer: StepAnswer) -> tuple[list[Record], dict[Hash
     run, recording = frame.run, answer.recording
     ids = {answer.step.id: frame.step.record.id}
     records: list[Record] = []
-    below = [item for item in (*recording.steps, *recording.messages) if item.id != answer.step.id]
+    below: list[StepRecord | MessageRecord] = [*recording.steps, *recording.messages]
     for item in sorted(below, key=lambda item: item.seq):
         if isinstance(item, StepRecord):
-            if item.parent_id in ids:
+            if item.parent_id in ids and item.id not in ids:
                 ids[item.id] = new_id()
                 records.append(_step(run, item, ids))
         elif item.step_id in ids:

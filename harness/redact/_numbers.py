@@ -52,7 +52,7 @@ _NO_PHONE = re.compile(
     r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
     r"|\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?)?(?:Z| ?[+-]\d{2}:?\d{2}\b)?"
     r"|\b\d{1,2}[./-]\d{1,2}[./-]\d{4}\b"
-    r"|\b\d{1,3}(?:\.\d{1,3}){3}\b",
+    r"|\b(?<!\d\.)\d{1,3}(?:\.\d{1,3}){3}\b(?!\.\d)",
     re.IGNORECASE,
 )
 """UUIDs, dates and times, network addresses: never phone numbers."""

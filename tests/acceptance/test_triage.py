@@ -127,13 +127,12 @@ def test_one_changed_character_is_found_at_its_step(goldfork, tmp_path):
         path.write_text(path.read_text().replace("harness.demo.triage", "desk"))
     workflow = copy / "_workflow.py"
     before = workflow.read_text()
-    after = before.replace('str(answer.get("category", ""))', 'str(answer.get("category", "")).replace("account", "Account")')
+    said = 'str(answer.get("category", ""))'
+    after = before.replace(said, f'{said}.replace("account", "Account")')
     assert after != before
     workflow.write_text(after)
     expected = [
-        path.stem
-        for path in sorted((DATASET / "cases").glob("*.json"))
-        if recorded_category(path) == "account"
+        path.stem for path in sorted((DATASET / "cases").glob("*.json")) if recorded_category(path) == "account"
     ]
     assert expected
     result = evaluated(goldfork, DATASET, "--target", "desk:triage", "--report-only")

@@ -14,7 +14,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from measuring import Contender, Figures, Place, Rounds, heading, median_of, options, provider, race, say, spread_of, table
+from measuring import (
+    Contender,
+    Figures,
+    Place,
+    Rounds,
+    heading,
+    median_of,
+    options,
+    provider,
+    race,
+    say,
+    spread_of,
+    table,
+)
 
 MANY = 100
 """Calls in one run, or interactions in one file."""
@@ -121,11 +134,11 @@ def replayed_unkept(place: Place, *, runs: int, calls: int) -> Rounds:
     yield from itertools.repeat(work)
 
 
-def _vcr(mode: str, **given: Any) -> Any:
+def _vcr(mode: str) -> Any:
     import vcr
 
     matched = ["method", "scheme", "host", "port", "path", "query", "body"]
-    return vcr.VCR(record_mode=mode, match_on=matched, **given)
+    return vcr.VCR(record_mode=mode, match_on=matched)
 
 
 def vcr_recorded(place: Place, *, files: int, calls: int) -> Rounds:
@@ -169,7 +182,7 @@ def vcr_open(place: Place, *, passes: int, calls: int) -> Rounds:
     """Answered by vcrpy from a file that stays open, its answers used again and again."""
     client = client_of(place.url)
     file = _vcr_file(place, client, calls)
-    with _vcr("none", allow_playback_repeats=True).use_cassette(file):
+    with _vcr("none").use_cassette(file, allow_playback_repeats=True):
         yield from itertools.repeat(partial(ask, client, list(range(calls)) * passes))
 
 

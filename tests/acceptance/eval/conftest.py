@@ -16,6 +16,7 @@ import pytest
 
 from harness.cli import main
 from harness.dataset import Case, GoldenDataset
+from harness.store import open_store
 from harness.testing import ScriptedServer
 
 ROOT = Path(__file__).parents[3]
@@ -209,6 +210,7 @@ def build(path, server, *, cases, trials=1):
         made.put_case(
             Case(id=name, input={"text": name.upper()}, expected_output={"answer": f"reply to {text}"}, approver="me")
         )
+    open_store(f"sqlite:///{path / 'empty.db'}").close()
     toy = Toy(path)
     toy.manifest(MANIFEST)
     if trials > 1:
@@ -223,6 +225,9 @@ def copied(toy, tmp_path):
     """A copy of the folder without what was stored there."""
     path = tmp_path / "work"
     shutil.copytree(toy.path, path, ignore=shutil.ignore_patterns(".goldfork", "__pycache__"))
+    (path / ".goldfork").mkdir()
+    # An empty database that need not be made again by every test.
+    (path / "empty.db").rename(path / ".goldfork" / "goldfork.db")
     return Toy(path)
 
 

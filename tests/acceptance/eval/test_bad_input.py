@@ -79,12 +79,11 @@ def test_a_change_that_addresses_nothing(toy):
 
 def test_a_report_of_unknown_format_is_refused_before_anything_runs(toy):
     refused(toy("eval", "toyset", "-o", "report.pdf"), ".pdf")
-    assert not (toy.path / ".goldfork").exists()
+    assert toy("experiment", "list", "--json").out == ""
 
 
 def test_an_unreadable_database(toy):
     home = toy.path / ".goldfork"
-    home.mkdir()
     (home / "goldfork.db").write_bytes(b"this is no database" * 100)
     refused(toy("eval", "toyset"), "goldfork.db")
     assert (home / "goldfork.db").read_bytes() == b"this is no database" * 100

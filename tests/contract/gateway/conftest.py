@@ -56,7 +56,9 @@ class Lab:
         """Answer from the recording (the last live run's); no request may reach the server."""
         before, resolver = self.server.calls, RecordedAnswers(recording or self.recording)
         try:
-            with planned(RunPlan(mode=Mode.REPLAY, sink=MemorySink(), resolver=resolver, keep=True, **plan)) as self.runs:
+            with planned(
+                RunPlan(mode=Mode.REPLAY, sink=MemorySink(), resolver=resolver, keep=True, **plan)
+            ) as self.runs:
                 return work()
         finally:
             assert self.server.calls == before
@@ -90,4 +92,3 @@ def ask(client: Any, text: str = "flip a coin", **options: Any) -> str:
 @pytest.fixture
 def asking() -> Callable[..., str]:
     return ask
-

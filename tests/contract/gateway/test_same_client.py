@@ -174,7 +174,9 @@ def sent(request):
 
 def renumbered(result):
     """Results without the number that the scripted server gives each of its own answers."""
-    return json.loads(json.dumps(result, default=repr).replace("_1", "_0").replace("-1", "-0").replace("00001", "00000"))
+    return json.loads(
+        json.dumps(result, default=repr).replace("_1", "_0").replace("-1", "-0").replace("00001", "00000")
+    )
 
 
 @pytest.mark.parametrize(("way", "reply", "status"), WAYS, ids=IDS)

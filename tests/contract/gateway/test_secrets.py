@@ -22,7 +22,9 @@ MARKS = {
     "environment": "MARK-E1-canary",
     "set-cookie": "MARK-C1-canary",
 }
-ECHO = " ".join(f"{name} {value}" for name, value in MARKS.items() if name not in {"environment", "set-cookie", "password"})
+ECHO = " ".join(
+    f"{name} {value}" for name, value in MARKS.items() if name not in {"environment", "set-cookie", "password"}
+)
 ASK = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 
 
@@ -115,7 +117,10 @@ def test_c010_a_transport_error_that_quotes_the_url(lab):
             raise httpx2.ConnectError(f"cannot reach {request.url}")
 
     url = f"http://127.0.0.1:1/v1/chat/completions?key={MARKS['query']}"
-    with wrap(httpx2.Client(transport=Broken(), verify=CONTEXT)) as client, pytest.raises(httpx2.ConnectError, match="MARK-Q1"):
+    with (
+        wrap(httpx2.Client(transport=Broken(), verify=CONTEXT)) as client,
+        pytest.raises(httpx2.ConnectError, match="MARK-Q1"),
+    ):
         lab.live(lambda: client.post(url, json=ASK))
     assert traces(lab.sink) == []
     assert "ConnectError: cannot reach" in str(lab.recording.messages[0].error)

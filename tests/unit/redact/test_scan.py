@@ -38,6 +38,7 @@ def found(text):
         ("phone", "(030) 90182000"),
         ("phone", "020 7946 0958"),
         ("phone", "01 23 45 67 89"),
+        ("phone", "01.23.45.67.89"),
         ("phone", "+33 1 23 45 67 89"),
         ("card", "4111 1111 1111 1111"),
         ("card", "4111-1111-1111-1111"),
@@ -250,7 +251,7 @@ HOSTILE = ["a", "@", "a.", "0 ", "+1", "(", "password=", "://a:", "eyJaaaaaaaa."
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_hostile_text_does_not_hide_what_follows(piece):
     """A detector that is quadratic in the text would not come back from this one."""
-    text = piece * (300_000 // len(piece))
+    text = piece * (200_000 // len(piece))
     assert found(f"{text} <jane@example.com>")[-1] == ("mail", "jane@example.com")
 
 

@@ -88,9 +88,7 @@ def test_replay_runs_every_body_and_no_side_effect(run, parent, executed):
 
 
 def test_a_fork_runs_only_what_the_change_touches(run, parent, executed):
-    outcome = fork_run(
-        parent, target=run, change="prompt:right=New {x}", at="right", mode="replay", code_version=CODE
-    )
+    outcome = fork_run(parent, target=run, change="prompt:right=New {x}", at="right", mode="replay", code_version=CODE)
     assert executed == ["right", "join", "publish"]
     assert states(outcome) == {
         "plan": "reused",
@@ -106,9 +104,7 @@ def test_a_fork_runs_only_what_the_change_touches(run, parent, executed):
 
 
 def test_a_change_that_changes_nothing_stops_there(run, parent, executed):
-    outcome = fork_run(
-        parent, target=run, change="prompt:right=R:{x}", at="right", mode="replay", code_version=CODE
-    )
+    outcome = fork_run(parent, target=run, change="prompt:right=R:{x}", at="right", mode="replay", code_version=CODE)
     assert executed == ["right"]
     assert outcome.diff.first_divergence is None
     assert states(outcome)["join"] == "reused"
@@ -144,9 +140,7 @@ def test_the_input_of_the_run_can_be_changed(run, parent, executed):
 def test_a_fork_of_a_fork(run, parent, executed):
     first = fork_run(parent, target=run, change="input:a=100", at="join", mode="replay", code_version=CODE)
     executed.clear()
-    second = fork_run(
-        first.run, target=run, change="prompt:right=R:{x}", at="right", mode="replay", code_version=CODE
-    )
+    second = fork_run(first.run, target=run, change="prompt:right=R:{x}", at="right", mode="replay", code_version=CODE)
     assert second.run.run.parent_run_id == first.run.run.id
     assert second.output["text"] == "6+R:3"
 
@@ -295,9 +289,7 @@ def test_a_skipped_body_leaves_later_volatile_values_in_place(executed):
         return [draw(1), changed(2), draw(3)]
 
     parent = live_run(run, {}, code_version=CODE).run
-    outcome = fork_run(
-        parent, target=run, change="prompt:p=new {n}", at="changed", mode="replay", code_version=CODE
-    )
+    outcome = fork_run(parent, target=run, change="prompt:p=new {n}", at="changed", mode="replay", code_version=CODE)
     before, after = content(parent, parent.run.output_hash), outcome.output
     assert (after[0], after[2]) == (before[0], before[2])
     assert after[1] == ["new 2", before[1][1]]
