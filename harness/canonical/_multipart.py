@@ -32,7 +32,7 @@ def form_parts(body: bytes, content_type: str) -> list[Part] | None:
     pieces = re.split(rb"(?:\A|\r\n)" + line + rb"(--)?[ \t]*(?:\r\n|\Z)", body)
     # Text and end marks alternate: preamble, mark, part, mark, …, epilogue.
     marks, texts = pieces[1::2], pieces[2::2]
-    if b"--" not in marks or any(mark is None for mark in marks[-1:]):
+    if b"--" not in marks:
         return None
     closed = marks.index(b"--")
     parts = [_part(text) for text in texts[:closed]]

@@ -3,11 +3,13 @@
 from harness.cli import (  # noqa: F401 - importing a file registers its commands
     _baseline,
     _dataset,
+    _demo,
     _eval,
     _experiment,
     _init,
     _key,
     _run,
+    _store,
 )
 from harness.cli._app import main
 

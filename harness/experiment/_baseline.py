@@ -44,20 +44,28 @@ def read_baseline(dataset: GoldenDataset, evaluators: Sequence[LoadedEvaluator],
         return Baseline()
     stored = _stored(data, dataset)
     versions = {evaluator.name: evaluator.version for evaluator in evaluators}
+    known = {case.id: case for case in dataset.cases if case.id in cases}
     trials: dict[tuple[str, int], Mapping[str, Score]] = {}
     units = []
     changed: set[str] = set()
     for (case, trial), scores in stored.items():
-        if case not in cases or case not in {known.id for known in dataset.cases}:
+        if case not in known:
             continue
         changed |= {s.evaluator for s in scores if versions.get(s.evaluator, s.version) != s.version}
         same = tuple(s for s in scores if versions.get(s.evaluator) == s.version)
-        known = dataset.case(case)
         trials[case, trial] = {score.name: score for score in same}
-        units.append(TrialScores(case=case, trial=trial, group=known.group, labels=known.labels, scores=same))
+        units.append(
+            TrialScores(case=case, trial=trial, group=known[case].group, labels=known[case].labels, scores=same)
+        )
     usable = [evaluator for evaluator in evaluators if evaluator.name not in changed]
     summary = {score.name: score for score in summarise(units, usable)} if units else {}
-    return Baseline(trials=trials, scores=summary, notes=tuple(map(_changed_note, sorted(changed))))
+    notes = [_changed_note(evaluator) for evaluator in sorted(changed)]
+    if data.get("version") != dataset.version:
+        notes.append(
+            f"the baseline was accepted for version {data.get('version')} of {dataset.name!r}, this is version "
+            f"{dataset.version}; run `goldfork baseline accept` to renew it"
+        )
+    return Baseline(trials=trials, scores=summary, notes=tuple(notes))
 
 
 def _changed_note(evaluator: str) -> str:

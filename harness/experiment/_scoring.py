@@ -21,9 +21,10 @@ from harness.experiment._evaluators import LoadedEvaluator
 from harness.experiment._executor import in_thread
 from harness.experiment._options import EvalOptions
 from harness.experiment._pace import Pace, TooLong
+from harness.experiment._pricing import Prices, priced_counts
 from harness.pipeline import plain
 from harness.record import MessageRecord, Recording, StepRecord
-from harness.replay import Counts, RunOutcome, count
+from harness.replay import Counts, RunOutcome
 from harness.score import EvaluatorContext, Score, to_scores
 from harness.session import Mode, RecordedAnswers, RunPlan, RunState, Sink, planned, recording_of
 
@@ -61,7 +62,7 @@ class Scorer:
         plan = self._plan(evaluator, case, trial)
         runs: list[RunState] = []
         scores = await self._attempts(evaluator, context, plan, runs)
-        return Scored(scores=scores, recording=_fresh(runs), arm=plan.arm, counts=_counts(runs))
+        return Scored(scores=scores, recording=_fresh(runs), arm=plan.arm, counts=_counts(runs, self.dataset.prices))
 
     async def _attempts(
         self, evaluator: LoadedEvaluator, context: EvaluatorContext, plan: RunPlan, runs: list[RunState]
@@ -216,7 +217,7 @@ def _fresh(runs: Sequence[RunState]) -> Recording | None:
     return recording_of(runs[-1]) if new else None
 
 
-def _counts(runs: Sequence[RunState]) -> Counts:
+def _counts(runs: Sequence[RunState], prices: Prices) -> Counts:
     """What its model calls cost and saved; steps and tools of an evaluator are no steps of the run."""
-    total = sum((count(recording_of(run)) for run in runs), Counts())
+    total = sum((priced_counts(recording_of(run), prices) for run in runs), Counts())
     return replace(total, steps_reused=0, steps_run=0, tools_answered=0, tools_called=0, tools_dry=0)

@@ -15,6 +15,7 @@ from harness.experiment._evaluators import LoadedEvaluator
 from harness.experiment._executor import in_thread
 from harness.experiment._options import EvalOptions
 from harness.experiment._pace import Pace, TooLong
+from harness.experiment._pricing import priced_outcome
 from harness.experiment._scoring import Scored, Scorer, newly_answered
 from harness.experiment._values import TrialResult
 from harness.record import RECORDED, Recording
@@ -169,9 +170,10 @@ def _outcome(job: Job, setting: Setting, parent: Recording | None, failed: RunOu
         outcome = replay_run(failed.run, target=setting.target, mode=mode, **common)
         outcome = replace(outcome, parent=parent, diff=compare(outcome.run, parent))
     elif parent is None or options.mode == "live":
-        return live_run(setting.target, job.case.input, parent=parent, **common)
+        outcome = live_run(setting.target, job.case.input, parent=parent, **common)
     else:
-        return replay_run(parent, target=setting.target, mode=mode, **common)
+        outcome = replay_run(parent, target=setting.target, mode=mode, **common)
+    outcome = priced_outcome(outcome, setting.dataset.prices)
     return outcome if failed is None else replace(outcome, counts=_together(failed.counts, outcome.counts))
 
 

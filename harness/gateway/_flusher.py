@@ -61,10 +61,9 @@ class Flusher:
     def _some_open(self) -> bool:
         """Wait for a reply to watch; false when none came for a while, and then the thread is over."""
         with self._wake:
-            if self._open or self._wake.wait_for(lambda: bool(self._open), _IDLE_S):
-                return True
-            self._thread = None
-            return False
+            if not self._wake.wait_for(lambda: bool(self._open), _IDLE_S):
+                self._thread = None
+            return self._thread is not None
 
 
 FLUSHER = Flusher()

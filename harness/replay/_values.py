@@ -43,7 +43,9 @@ class Counts:
         }
         spent = _sum(self.cost_spent, other.cost_spent)
         saved = _sum(self.cost_saved, other.cost_saved)
-        return Counts(**plain, cost_spent=spent, cost_saved=saved, currency=self.currency)
+        priced = self.cost_spent is not None or self.cost_saved is not None
+        currency = self.currency if priced else other.currency
+        return Counts(**plain, cost_spent=spent, cost_saved=saved, currency=currency)
 
 
 def _sum(left: Decimal | None, right: Decimal | None) -> Decimal | None:

@@ -147,7 +147,7 @@ class PostgresPacking:
 
 def pack_time_text(value: datetime) -> str:
     """Fixed-width ISO text in UTC."""
-    return aware(value).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return aware(value).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def unpack_time_text(text: str) -> datetime:

@@ -289,12 +289,13 @@ def server():
         yield running
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tools():
     """What a test needs beside the fixtures; test files of this suite import nothing from each other."""
 
     class Tools:
         build = staticmethod(build)
+        copied = staticmethod(copied)
         finish = staticmethod(finish)
         inside = staticmethod(inside)
         signalled = staticmethod(signalled)

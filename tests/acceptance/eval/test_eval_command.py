@@ -267,6 +267,17 @@ def test_a_wait_over_the_cap_fails_the_trial_and_says_so(toy, server):
     assert "86400 s, more than the 5 s of --max-wait" in " ".join(done.out.split())
 
 
+def test_the_datasets_own_prices_say_what_was_saved_and_spent(toy, server):
+    toy.manifest('[prices.toy-1]\ninput = "2"\noutput = "10"\ncurrency = "EUR"\n')
+    replayed = toy("eval", "toyset", "--json").json
+    live = toy("eval", "toyset", "--mode", "live", "--json", TOY_URL=server.url).json
+    money = 3 * (7 * 2 + 5 * 10)
+    assert replayed["tokens"] == {"spent": 0, "saved": 3 * (7 + 5)}
+    assert float(replayed["cost"]["saved"]) == pytest.approx(money / 1e6)
+    assert float(live["cost"]["spent"]) == pytest.approx(money / 1e6)
+    assert (replayed["cost"]["currency"], live["cost"]["currency"]) == ("EUR", "EUR")
+
+
 def test_a_watcher_sees_every_trial_and_what_was_spent(toy, tools):
     seen = []
     with tools.inside(toy.path, {}), open_store(f"sqlite:///{toy.path / 'own.db'}") as store:

@@ -9,17 +9,23 @@ from harness.testing import ScriptedServer
 ANSWERS = ["red", "blue", "red", "green"]
 
 
-@pytest.fixture
-def colours(tmp_path, tools):
+@pytest.fixture(scope="module")
+def recorded_colours(tmp_path_factory, tools):
     """One case, four repeats at once, four answers of which two are right."""
     with ScriptedServer(*ANSWERS) as server:
-        toy = tools.build(tmp_path, server, cases=("colour",), trials=4)
+        toy = tools.build(tmp_path_factory.mktemp("colours"), server, cases=("colour",), trials=4)
     case = toy.path / "toyset" / "cases" / "colour.json"
     data = json.loads(case.read_text())
     data["expected_output"] = {"answer": "red"}
     case.write_text(json.dumps(data))
     toy.dataset.snapshot()
     return toy
+
+
+@pytest.fixture
+def colours(recorded_colours, tmp_path, tools):
+    """A fresh copy of it."""
+    return tools.copied(recorded_colours, tmp_path)
 
 
 def answers(toy):

@@ -194,7 +194,9 @@ class Conversation:
     def turn(self, number):
         """The next turn: request bytes, response bytes, headers."""
         self._messages.append({"role": "user", "content": self._text(500)})
-        request = {"messages": self._messages, "model": "gpt-5-mini", "tools": self._tools, "temperature": 0.2}
+        request = _compact(
+            {"messages": self._messages, "model": "gpt-5-mini", "tools": self._tools, "temperature": 0.2}
+        )
         answer = {"role": "assistant", "content": self._text(800)}
         response = {
             "id": f"chatcmpl-{self._random.getrandbits(120):x}",
@@ -226,7 +228,7 @@ class Conversation:
             ("x-request-id", f"req_{self._random.getrandbits(128):032x}"),
             ("x-ratelimit-remaining-tokens", str(self._random.randint(100000, 200000))),
         )
-        return _compact(request), _compact(response), headers
+        return request, _compact(response), headers
 
 
 def _compact(value):

@@ -333,6 +333,8 @@ def test_parts_of_a_form_count_in_order_with_name_and_file_name():
     ):
         assert other.exact != base.exact
     assert form(part("file", "abc", "a.wav"), part("model", "m"), part("user", "u")).exact == base.exact
+    # A file is content whatever the part is called.
+    assert form(part("file", "abc", "a.wav"), part("model", "m"), part("user", "u", "u.txt")).exact != base.exact
     streamed = form(part("file", "abc", "a.wav"), part("model", "m"), part("stream", "true"))
     assert streamed.exact != base.exact
     assert streamed.semantic == base.semantic
@@ -341,6 +343,8 @@ def test_parts_of_a_form_count_in_order_with_name_and_file_name():
 def test_a_broken_form_is_keyed_on_bytes():
     assert form(part("a", "b"), tail="").flags == ("bytes",)
     assert keys(b"x", content_type="multipart/form-data").flags == ("bytes",)
+    assert keys(b"x", content_type="multipart/form-data; boundary=XX").flags == ("bytes",)
+    assert keys(b"--XX\r\nx\r\n--XX--", content_type="multipart/form-data; boundary=XX").flags == ("bytes",)
 
 
 C012 = [

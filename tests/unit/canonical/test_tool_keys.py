@@ -51,7 +51,7 @@ def test_name_version_and_arguments_count():
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
         (1, 1.0),
         ((1, 2), [1, 2]),
-        ({3, 1, 2}, {2, 3, 1}),
+        ({0, 8}, {8, 0}),  # Both hash to one slot, so that they are listed as they were put in.
         (frozenset("ab"), {"b", "a"}),
         ({1: "a", "1": "b"}, {"1": "b", 1: "a"}),
         (PurePosixPath("a/b"), Path("a/b")),

@@ -67,6 +67,14 @@ def test_scores_of_another_evaluator_version_are_not_compared(accepted):
     assert "'x' has changed since the baseline" in found.notes[0]
 
 
+def test_a_baseline_of_an_older_version_says_so(accepted):
+    accepted.put_case(Case(id="c", input={"text": "c"}, approver="me"))
+    accepted.snapshot()
+    found = read_baseline(GoldenDataset.load(accepted.path), [loaded()], {"a", "b", "c"})
+    assert found.scores["x"].n == 2
+    assert "accepted for version 1 of 'toy', this is version 2" in found.notes[0]
+
+
 def test_the_file_says_what_it_is(accepted):
     data = accepted.read_baseline()
     assert (data["experiment"], data["mode"], data["fresh"]) == ("e1", "replay", False)
