@@ -39,10 +39,12 @@ def record_local(
         CanonicalError: Request or answer has no JSON form.
     """
     asked = dict(request) if model is None or "model" in request else {**request, "model": model}
+    body = canonical_json(asked)
     outgoing = Outgoing(
         method="POST",
         path=endpoint,
-        body=canonical_json(asked),
+        body=body,
+        stored=body,
         content_type="application/json",
         query="",
         headers=_HEADERS,

@@ -23,6 +23,8 @@ class Outgoing:
     path: str
     body: bytes
     """As it goes over the wire, a fork's change applied."""
+    stored: bytes
+    """As it is recorded and matched: the call's own credential never is."""
     content_type: str
     query: str
     headers: tuple[tuple[str, str], ...]
@@ -41,22 +43,19 @@ class Outgoing:
         table = dict(pairs)
         query = url.query.decode("ascii", "replace")
         retry = table.get("x-stainless-retry-count", "")
+        credentials = Credentials.of(pairs, query, (unquote(url.username), unquote(url.password)))
         return cls(
             method=method.upper(),
             path=url.path,
             body=body,
+            stored=credentials.removed(body),
             content_type=table.get("content-type", ""),
             query=query,
             headers=pairs,
             provider=f"{url.host}:{url.port}" if url.port else url.host,
-            credentials=Credentials.of(pairs, query, (unquote(url.username), unquote(url.password))),
+            credentials=credentials,
             retry=int(retry) if retry.isdecimal() else 0,
         )
-
-    @property
-    def stored(self) -> bytes:
-        """The body as it is recorded and matched: the call's own credential never is."""
-        return self.credentials.removed(self.body)
 
     @property
     def is_model_call(self) -> bool:
@@ -81,7 +80,9 @@ class Outgoing:
         if change is None or change.kind not in {"model", "param"} or change.at != frame.step.record.address:
             return self
         body = _with_field(self.body, _field(change), change.value)
-        return self if body is None or body == self.body else replace(self, body=body, rewritten=True)
+        if body is None or body == self.body:
+            return self
+        return replace(self, body=body, stored=self.credentials.removed(body), rewritten=True)
 
 
 def _field(change: Change) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 from harness.canonical import RequestKeys
 from harness.errors import RecordingMissing
@@ -39,7 +40,7 @@ class Served:
         if self.exchange.error is None:
             return None
         if self.message.status == "interrupted":
-            raise RecordingMissing(self._cut_off())
+            self._cut_off()
         name, _, text = self.exchange.error.partition(": ")
         return name, text
 
@@ -56,15 +57,15 @@ class Served:
         if start < len(self.body):
             yield self.body[start:]
         if self.message.status == "interrupted":
-            text = self._cut_off()
-            self.run.misses.append(text)
-            raise RecordingMissing(text)
+            self._cut_off()
 
-    def _cut_off(self) -> str:
-        return (
+    def _cut_off(self) -> NoReturn:
+        text = (
             f"message {self.message.replay_of!r} was recorded only up to where its caller stopped reading, "
             "and this run reads on; record it again with GOLDFORK_MODE=live"
         )
+        self.run.misses.append(text)
+        raise RecordingMissing(text)
 
 
 def serve(answer: Answer, frame: Frame, outgoing: Outgoing, keys: RequestKeys, occurrence: int) -> Served:

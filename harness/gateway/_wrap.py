@@ -50,20 +50,28 @@ def _is_http_client(value: object) -> bool:
 
 
 def _copied(client: Client, holder: str, http: Any) -> Client:
-    """The SDK's own ``copy`` where it has one, else a shallow copy without what points back to the original."""
-    if callable(getattr(client, "with_options", None)) and callable(getattr(client, "copy", None)):
-        made = client.copy(http_client=http)  # type: ignore[attr-defined]  # just checked
-        if type(made) is type(client):
-            return made
-    made = copy.copy(client)
-    for name, value in list(vars(made).items()):
-        if name == holder:
-            setattr(made, name, http)
-        elif getattr(value, "_client", None) is client:
-            delattr(made, name)
-        elif isinstance(value, dict | list | set):
-            setattr(made, name, copy.copy(value))
+    """The SDK's own ``copy`` where it has one that works, else a shallow copy; no part points to the original."""
+    made = _sdk_copy(client, http)
+    if made is None:
+        made = copy.copy(client)
+        vars(made).clear()
+    for name, value in vars(client).items():
+        if name in vars(made) or getattr(value, "_client", None) is client:
+            continue
+        setattr(made, name, copy.copy(value) if isinstance(value, dict | list | set) else value)
+    setattr(made, holder, http)
     return made
+
+
+def _sdk_copy(client: Client, http: Any) -> Client | None:
+    """What ``copy(http_client=…)`` makes; ``None`` for objects without it and subclasses with another signature."""
+    if not (callable(getattr(client, "with_options", None)) and callable(getattr(client, "copy", None))):
+        return None
+    try:
+        made = client.copy(http_client=http)  # type: ignore[attr-defined]  # just checked
+    except TypeError:
+        return None
+    return made if type(made) is type(client) else None
 
 
 def _tapped(http: Client) -> Client:
@@ -92,19 +100,15 @@ def _tapped(http: Client) -> Client:
 def _tap(transport: Any, owner: object) -> Any:
     inner = _own_pool(transport)
     shared = owner if inner is transport else None
-    asynchronous = hasattr(transport, "handle_async_request") and not hasattr(transport, "handle_request")
-    if _library(owner) == "httpx2":
+    loaded = sys.modules.get("httpx2")
+    if loaded is not None and isinstance(owner, loaded.Client | loaded.AsyncClient):
         from harness.gateway import _httpx2
 
-        return (_httpx2.AsyncTap if asynchronous else _httpx2.SyncTap)(inner, shared)
+        return (_httpx2.AsyncTap if isinstance(owner, loaded.AsyncClient) else _httpx2.SyncTap)(inner, shared)
     from harness.gateway import _httpx
 
-    return (_httpx.AsyncTap if asynchronous else _httpx.SyncTap)(inner, shared)
-
-
-def _library(client: object) -> str:
-    loaded = sys.modules.get("httpx2")
-    return "httpx2" if loaded is not None and isinstance(client, loaded.Client | loaded.AsyncClient) else "httpx"
+    loaded = sys.modules["httpx"]
+    return (_httpx.AsyncTap if isinstance(owner, loaded.AsyncClient) else _httpx.SyncTap)(inner, shared)
 
 
 def _own_pool(transport: Any) -> Any:

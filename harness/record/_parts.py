@@ -29,6 +29,17 @@ _scan = json.JSONDecoder().raw_decode
 
 
 @dataclass(frozen=True, slots=True)
+class Prefix:
+    """A body up to the end of its last element: where the conversation's next turn goes on."""
+
+    data: bytes
+    head: tuple[tuple[int, bytes], ...]
+    """The layout's segments before the growing list."""
+    parts: tuple[tuple[Hash, bytes], ...]
+    """The values among them that stand there by hash."""
+
+
+@dataclass(frozen=True, slots=True)
 class Split:
     """A request body in pieces."""
 
@@ -37,28 +48,47 @@ class Split:
     parts: tuple[bytes, ...]
     """The values that the layout refers to by hash."""
     growing: tuple[bytes, ...]
-    """The elements of the growing list, each with the space before it; empty when there is no such list."""
+    """The elements of the growing list, each with the space before it."""
+    prefix: Prefix | None
+    """Makes splitting the next turn quick; ``None`` without a growing list."""
+    resumed: bool
+    """Whether ``growing`` leaves out the elements of the prefix given."""
 
 
-def split(body: bytes) -> Split | None:
+def split(body: bytes, after: Prefix | None = None) -> Split | None:
     """Split a request body, or return ``None`` when it is no JSON object, or has nothing to share.
 
     Args:
         body: The bytes as sent.
+        after: The prefix of an earlier turn; where the body begins with it, only the rest is looked at.
 
     Returns:
         Pieces that ``join`` turns back into the identical bytes; this has been checked.
     """
+    if after is not None and body.startswith(after.data):
+        found = _split(body, _Pieces(body[len(after.data) :], after), after)
+        if found is not None:
+            return found
+    return _split(body, _Pieces(body, None), None)
+
+
+def _split(body: bytes, pieces: _Pieces, after: Prefix | None) -> Split | None:
     try:
-        pieces = _Pieces(body)
-        pieces.read_object()
+        pieces.read()
     except (ValueError, RecursionError, StopIteration, IndexError):
         return None
-    if not pieces.parts and not pieces.growing:
+    if not pieces.parts and pieces.hole is None:
         return None
-    found = Split(pieces.layout(), tuple(pieces.parts.values()), tuple(pieces.growing))
-    joined = join(found.layout, found.growing, pieces.parts.__getitem__)
-    return found if joined == body else None
+    if pieces.rejoined() != body[len(after.data) if after else 0 :]:
+        return None
+    layout = _VERSION + b"".join(_HEAD.pack(kind, len(data)) + data for kind, data in pieces.segments)
+    prefix = None
+    if pieces.hole is not None:
+        end = len(body) - pieces.tail
+        head = tuple(pieces.segments[: pieces.hole])
+        named = {data.hex() for kind, data in head if kind == _PART}
+        prefix = Prefix(body[:end], head, tuple((name, pieces.parts[name]) for name in sorted(named)))
+    return Split(layout, tuple(pieces.parts.values()), tuple(pieces.growing), prefix, after is not None)
 
 
 def join(layout: bytes, growing: Sequence[bytes], read: Callable[[Hash], bytes]) -> bytes:
@@ -104,57 +134,93 @@ def _segments(layout: bytes) -> Iterable[tuple[int, bytes]]:
 
 
 class _Pieces:
-    """One pass over a body; positions are characters, equal to bytes when the body is ASCII."""
+    """One pass over a body, or over what follows a prefix; positions are characters."""
 
-    def __init__(self, body: bytes) -> None:
-        self._text = body.decode("utf-8")
-        self._body = body if len(self._text) == len(body) else None
-        self._segments: list[tuple[int, bytes]] = []
+    def __init__(self, body: bytes, after: Prefix | None) -> None:
+        self._bytes = body
+        self._text = ""
+        self._after = after
         self._done = 0
-        self.parts: dict[Hash, bytes] = {}
+        self.segments: list[tuple[int, bytes]] = list(after.head) if after else []
+        self.parts: dict[Hash, bytes] = dict(after.parts) if after else {}
         self.growing: list[bytes] = []
+        self.hole: int | None = None
+        """Where the growing list stands among the segments."""
+        self.tail = 0
+        """Bytes after its last element."""
 
-    def read_object(self) -> None:
-        """Walk over the members of the top-level object."""
-        at = self._skip(self._expect("{", self._skip(0)))
+    def read(self) -> None:
+        """Walk over the top-level object, or on from the end of an element of its growing list.
+
+        Raises:
+            ValueError: This is no JSON object; ``IndexError`` and ``RecursionError`` mean the same.
+        """
+        self._text = self._bytes.decode("utf-8")
+        if self._after is None:
+            self._members(self._skip(self._expect("{", self._skip(0))))
+            return
+        if self._text[0] == ",":
+            at = self._elements(1)
+        else:
+            self._mark_hole(0)
+            at = self._expect("]", self._skip(0))
+        self._members(self._next(at))
+
+    def rejoined(self) -> bytes:
+        """The bytes that were read, from the pieces."""
+        growing = b",".join(self.growing)
+        start = 0
+        if self._after is not None:
+            start, growing = self.hole or 0, b"," + growing if self.growing else b""
+        out = []
+        for kind, data in self.segments[start:]:
+            out.append(data if kind == _LITERAL else self.parts[data.hex()] if kind == _PART else growing)
+        return b"".join(out)
+
+    def _members(self, at: int) -> None:
         while self._text[at] != "}":
             key, at = _scan(self._text, at)
             at = self._skip(self._expect(":", self._skip(at)))
-            at = self._value(key, at)
-            at = self._skip(at)
-            if self._text[at] == ",":
-                at = self._skip(at + 1)
-            elif self._text[at] != "}":
-                raise ValueError("no JSON object")
+            at = self._next(self._value(key, at))
         self._literal(len(self._text))
 
-    def layout(self) -> bytes:
-        """The segments, packed."""
-        return _VERSION + b"".join(_HEAD.pack(kind, len(data)) + data for kind, data in self._segments)
+    def _next(self, at: int) -> int:
+        """From the end of a member's value to the next member, or to the end of the object."""
+        at = self._skip(at)
+        if self._text[at] == ",":
+            return self._skip(at + 1)
+        if self._text[at] != "}":
+            raise ValueError("no JSON object")
+        return at
 
     def _value(self, key: str, at: int) -> int:
         """Walk over one value; returns its end."""
-        if self._text[at] == "[" and (key == "tools" or (key in _GROWING and not self.growing)):
-            if key in _GROWING and self._text[self._skip(at + 1)] == "{":
-                return self._growing_list(at + 1)
+        if self._text[at] == "[":
+            if key in _GROWING and self.hole is None and self._text[self._skip(at + 1)] == "{":
+                self._literal(at + 1)
+                return self._elements(at + 1)
             if key == "tools":
                 return self._tools(at + 1)
         _, end = _scan(self._text, at)
         self._part(at, end)
         return end
 
-    def _growing_list(self, at: int) -> int:
-        self._literal(at)
+    def _elements(self, at: int) -> int:
         while True:
             _, end = _scan(self._text, self._skip(at))
             after = self._skip(end)
             if self._text[after] != ",":
                 self.growing.append(self._slice(at, end))
-                self._segments.append((_HOLE, b""))
-                self._done = end
+                self._mark_hole(end)
                 return self._expect("]", after)
             self.growing.append(self._slice(at, after))
             at = after + 1
+
+    def _mark_hole(self, end: int) -> None:
+        self.hole = len(self.segments)
+        self.tail = len(self._slice(end, len(self._text)))
+        self.segments.append((_HOLE, b""))
+        self._done = end
 
     def _tools(self, at: int) -> int:
         at = self._skip(at)
@@ -173,17 +239,17 @@ class _Pieces:
         data = self._slice(start, end)
         digest = sha256(data)
         self.parts[digest.hexdigest()] = data
-        self._segments.append((_PART, digest.digest()))
+        self.segments.append((_PART, digest.digest()))
         self._done = end
 
     def _literal(self, end: int) -> None:
         if end > self._done:
-            self._segments.append((_LITERAL, self._slice(self._done, end)))
+            self.segments.append((_LITERAL, self._slice(self._done, end)))
             self._done = end
 
     def _slice(self, start: int, end: int) -> bytes:
-        if self._body is not None:
-            return self._body[start:end]
+        if len(self._text) == len(self._bytes):
+            return self._bytes[start:end]
         return self._text[start:end].encode("utf-8")
 
     def _skip(self, at: int) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final, NamedTuple
 
-from harness.record._parts import Split, split
+from harness.record._parts import Prefix, Split, split
 from harness.store._codec import BASE_BYTES, BASED, CHAIN, encode, encode_against
 from harness.store._driver import Driver
 from harness.store._sql import insert_new
@@ -23,6 +23,9 @@ _TRUST_SECONDS: Final = 900
 """How long a writer relies on what it has seen, well below the spared time."""
 _SPLIT_BYTES: Final = 1024
 _REMEMBERED: Final = 50_000
+_TURNS: Final = 64
+_TURN_BYTES: Final = 1 << 20
+"""How many conversations are remembered, and up to which length, so that their next turn is quick."""
 _AT_ONCE: Final = 400
 _RECENT: Final = 16
 _REPEAT_BYTES: Final = range(256, BASE_BYTES)
@@ -42,12 +45,31 @@ class _Seen(NamedTuple):
     touched: int
 
 
+class _Turn(NamedTuple):
+    """A request body that was stored, as the beginning of the next one."""
+
+    prefix: Prefix
+    chain: int
+    touched: int
+
+
+class _Plan(NamedTuple):
+    """How a request body is to be stored."""
+
+    split: Split
+    elements: list[bytes]
+    """Digests of the new elements."""
+    prev: int
+    """The chain that they follow, 0 for none."""
+
+
 @dataclass(slots=True)
 class _Memory:
     """What is known to be in the database, by digest and by (previous link, blob)."""
 
     blobs: dict[bytes, _Seen] = field(default_factory=dict)
     links: dict[tuple[int, int], _Seen] = field(default_factory=dict)
+    turns: deque[_Turn] = field(default_factory=lambda: deque(maxlen=_TURNS))
 
     def learn(self, other: _Memory) -> None:
         """Take over what a transaction has found or written."""
@@ -56,6 +78,7 @@ class _Memory:
             self.links.clear()
         self.blobs.update(other.blobs)
         self.links.update(other.links)
+        self.turns.extend(other.turns)
 
 
 class ContentWriter:
@@ -96,23 +119,32 @@ class ContentWriter:
         self._now = int(time.time())
         self._look_up(driver, contents)
         new = {digest: content for digest, content in contents.items() if not self._find(digest)}
-        splits = {
-            digest: found
+        plans = {
+            digest: plan
             for digest, content in new.items()
             if len(content) > _SPLIT_BYTES
             and _may_grow(content)
-            and (found := split(content)) is not None
-            and (found.growing or digest in requests)
+            and (plan := self._plan(content)) is not None
+            and (plan.split.prefix is not None or digest in requests)
         }
-        self._store_plain(driver, {digest: new[digest] for digest in new.keys() - splits.keys()})
-        plain: dict[bytes, bytes] = {}
-        elements = {digest: _digests(found.growing) for digest, found in splits.items()}
-        for digest, found in splits.items():
-            plain.update(zip(elements[digest], found.growing, strict=True))
-            plain.update((_digest(piece), piece) for piece in (found.layout, *found.parts))
-        self._store_plain(driver, plain)
-        self._store_split(driver, new, splits, elements)
+        self._store_plain(driver, {digest: new[digest] for digest in new.keys() - plans.keys()})
+        pieces: dict[bytes, bytes] = {}
+        for plan in plans.values():
+            pieces.update(zip(plan.elements, plan.split.growing, strict=True))
+            pieces.update((_digest(piece), piece) for piece in (plan.split.layout, *plan.split.parts))
+        self._store_plain(driver, pieces)
+        self._store_split(driver, new, plans)
         return {digest: seen.chain for digest in requests if (seen := self._find(digest)) is not None}
+
+    def _plan(self, content: bytes) -> _Plan | None:
+        """Split a body, from where the conversation's last turn ended if that is known."""
+        known = next((turn for turn in reversed(self._known.turns) if content.startswith(turn.prefix.data)), None)
+        if known is not None and known.touched < self._now - _TRUST_SECONDS:
+            known = None
+        found = split(content, known.prefix if known else None)
+        if found is None:
+            return None
+        return _Plan(found, _digests(found.growing), known.chain if known and found.resumed else 0)
 
     def _find(self, digest: bytes) -> _Seen | None:
         seen = self._fresh.blobs.get(digest)
@@ -169,21 +201,18 @@ class ContentWriter:
         self._recent.append((number, content))
         return codec, None, data
 
-    def _store_split(
-        self,
-        driver: Driver,
-        contents: Mapping[bytes, bytes],
-        splits: Mapping[bytes, Split],
-        elements: Mapping[bytes, Sequence[bytes]],
-    ) -> None:
-        new = sorted(splits)
+    def _store_split(self, driver: Driver, contents: Mapping[bytes, bytes], plans: Mapping[bytes, _Plan]) -> None:
+        new = sorted(plans)
         links: list[tuple[int, ...]] = []
         rows = []
         for number, digest in zip(driver.allocate("blobs", len(new)) if new else (), new, strict=True):
-            chain = self._link(driver, [self._blob(piece) for piece in elements[digest]], links)
-            layout = self._blob(_digest(splits[digest].layout))
+            plan = plans[digest]
+            chain = self._link(driver, plan.prev, [self._blob(piece) for piece in plan.elements], links)
+            layout = self._blob(_digest(plan.split.layout))
             rows.append((number, digest, len(contents[digest]), CHAIN, layout, chain, b"", self._now))
             self._fresh.blobs[digest] = _Seen(number, chain, self._now)
+            if chain is not None and plan.split.prefix is not None and len(contents[digest]) < _TURN_BYTES:
+                self._fresh.turns.append(_Turn(plan.split.prefix, chain, self._now))
         self._insert(driver, "chains", LINK, links)
         self._insert(driver, "blobs", BLOB, rows)
 
@@ -193,9 +222,9 @@ class ContentWriter:
             raise Race("blobs")
         return seen.id
 
-    def _link(self, driver: Driver, blobs: Sequence[int], new: list[tuple[int, ...]]) -> int | None:
-        """The id of the chain of these blobs; what the database lacks of it is appended to ``new``."""
-        prev, growing = 0, False
+    def _link(self, driver: Driver, prev: int, blobs: Sequence[int], new: list[tuple[int, ...]]) -> int | None:
+        """The id of a chain continued by these blobs; what the database lacks of it is appended to ``new``."""
+        growing = False
         stale: list[tuple[int, int]] = []
         ids: Iterator[int] = iter(())
         for index, blob in enumerate(blobs):

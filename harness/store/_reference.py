@@ -42,7 +42,8 @@ def schema_reference() -> str:
 
 def _sections() -> Iterator[str]:
     for module in (_tables, _eval_tables):
-        found = [kind for _, kind in inspect.getmembers(module, inspect.isclass) if kind.__module__ == module.__name__]
+        classes = (kind for _, kind in inspect.getmembers(module, inspect.isclass))
+        found = [kind for kind in classes if issubclass(kind, Table) and kind.__module__ == module.__name__]
         for kind in sorted(found, key=lambda kind: inspect.getsourcelines(kind)[1]):
             yield _section(kind)
 

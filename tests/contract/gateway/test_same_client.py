@@ -11,8 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from harness.gateway import wrap
-from harness.testing import MemorySink, Scripted
-from harness.testing._answers import chat_answer, chat_events
+from harness.testing import MemorySink, Scripted, chat_answer, chat_events
 
 ASK = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 TEXT = '{"city": "Oslo"}'
@@ -344,3 +343,32 @@ def test_a_transport_of_the_users_own(lab, asking):
     with wrap(openai.OpenAI(api_key="k", http_client=httpx2.Client(transport=Custom()))) as client:
         assert lab.live(lambda: asking(client)) == "from the transport"
         assert lab.replay(lambda: asking(client)) == "from the transport"
+
+
+def test_one_transport_for_sync_and_async_clients(lab):
+    transport = httpx2.MockTransport(lambda request: httpx2.Response(200, json=chat_answer("from the mock")))
+
+    async def main():
+        async with wrap(httpx2.AsyncClient(transport=transport)) as client:
+            return (await client.post("http://host/v1/chat/completions", json=ASK)).json()
+
+    live = lab.live(lambda: asyncio.run(main()))
+    assert lab.replay(lambda: asyncio.run(main())) == live
+    with wrap(httpx2.Client(transport=transport)) as client:
+        assert lab.replay(lambda: client.post("http://other/v1/chat/completions", json=ASK)).json() == live
+
+
+def test_a_subclass_with_another_signature_and_attributes_of_its_own(lab, asking):
+    class Ours(openai.OpenAI):
+        def __init__(self, team):
+            super().__init__(base_url=lab.server.url, api_key="k", max_retries=0)
+            self.team = team
+            self.tags = ["a"]
+
+    plain = Ours("blue")
+    with wrap(plain) as client:
+        assert (type(client), client.team, client.tags) == (Ours, "blue", ["a"])
+        assert client.tags is not plain.tags
+        assert client.chat._client is client
+        assert lab.live(lambda: asking(client)) == lab.replay(lambda: asking(client))
+    plain.close()

@@ -251,3 +251,24 @@ def test_the_first_token_is_not_held_back(lab):
 
     assert lab.live(work) == ["He", "i"]
     assert lab.recording.messages[0].first_chunk_ms is not None
+
+
+def test_what_a_stalled_stream_has_brought_is_written_meanwhile(lab):
+    """The server goes on only once the first piece is in the sink: a killed process would lose nothing of it."""
+
+    class Stalling(list):
+        def __iter__(self):
+            yield event(delta("He"))
+            for _ in range(2000):
+                if lab.sink.chunks:
+                    break
+                threading.Event().wait(0.005)
+            yield event(delta("i", finish="stop"))
+            yield DONE
+
+    lab.server.script(Scripted(pieces=Stalling()))
+    client = lab.client()
+    lab.live(lambda: read(client))
+    (message,) = lab.recording.messages
+    first = lab.sink.chunks[0]
+    assert (first.message_id, first.index, first.data) == (message.id, 0, event(delta("He")))

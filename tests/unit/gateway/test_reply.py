@@ -34,6 +34,7 @@ def reply_in(sink: MemorySink, headers: tuple[tuple[str, str], ...], *, secret: 
         method="POST",
         path="/v1/chat/completions",
         body=b'{"model":"m","messages":[]}',
+        stored=b'{"model":"m","messages":[]}',
         content_type="application/json",
         query="",
         headers=(),

@@ -4,7 +4,7 @@ import hashlib
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.record._parts import join, layout_parts, split
@@ -33,6 +33,7 @@ _STYLES = st.sampled_from(
         {"indent": "\t", "separators": (" , ", " : ")},
     ]
 )
+_some = settings(max_examples=60, deadline=None)
 
 
 def _joined(found):
@@ -45,6 +46,7 @@ def _encoded(body, style):
     return json.dumps(body, **style).encode("utf-8", "surrogatepass")
 
 
+@_some
 @given(_BODY, _STYLES)
 def test_joining_gives_the_identical_bytes(body, style):
     data = _encoded(body, style)
@@ -53,6 +55,7 @@ def test_joining_gives_the_identical_bytes(body, style):
     assert len(found.growing) in {len(body["messages"]), len(body.get("input", ()))}
 
 
+@_some
 @given(st.binary(max_size=200) | _JSON.map(lambda value: json.dumps(value).encode()))
 def test_any_bytes_are_split_right_or_not_at_all(data):
     found = split(data)
@@ -70,6 +73,29 @@ def test_turns_of_a_conversation_share_all_but_what_is_new(style):
     assert first.parts == second.parts
     assert len(first.parts) == 3
     assert second.growing[:2] == first.growing
+
+
+@_some
+@given(_BODY, _STYLES, st.lists(_ITEM, max_size=3))
+def test_a_turn_that_follows_another_is_split_alike(body, style, more):
+    longer = {**body, "messages": body["messages"] + more}
+    whole = split(_encoded(longer, style))
+    resumed = split(_encoded(longer, style), split(_encoded(body, style)).prefix)
+    assert (resumed.layout, resumed.prefix) == (whole.layout, whole.prefix)
+    assert set(resumed.parts) == set(whole.parts)
+    assert whole.growing[len(whole.growing) - len(resumed.growing) :] == resumed.growing
+
+
+def test_a_turn_that_follows_another_is_looked_at_from_there_on():
+    body = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "seed": 1}
+    first = split(_encoded(body, {}))
+    body["messages"] = body["messages"] + [{"role": "assistant", "content": "hi"}]
+    second = split(_encoded(body, {}), first.prefix)
+    assert second.resumed
+    assert second.growing == (b' {"role": "assistant", "content": "hi"}',)
+    other = split(_encoded({**body, "model": "n"}, {}), first.prefix)
+    assert not other.resumed
+    assert len(other.growing) == 2
 
 
 def test_another_parameter_leaves_the_elements_shared():

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.store._codec import BASED, RAW, ZLIB, decode, encode, encode_against, pack, unpack
@@ -33,7 +33,10 @@ from harness.store._tables import Message
 
 _TEXT = st.text(st.characters(codec=None) | st.sampled_from("\x00\x1a\ud800\udfff0a"))
 
+_some = settings(max_examples=60, deadline=None)
 
+
+@_some
 @given(_TEXT)
 @example("\x1a0000")
 @example("\ud83d\x00")
@@ -44,6 +47,7 @@ def test_any_text_comes_back_and_is_carried(text):
     packed.encode()
 
 
+@_some
 @given(_TEXT)
 @example("a" * 32)
 @example("a" * 31)
@@ -63,6 +67,7 @@ def test_a_hash_takes_32_bytes_and_an_id_16():
         pack_id("run-1")
 
 
+@_some
 @given(st.datetimes(timezones=st.just(UTC)), st.datetimes(timezones=st.just(UTC)))
 def test_times_come_back_and_sort_as_text(first, second):
     assert unpack_time_text(pack_time_text(first)) == first
@@ -84,6 +89,7 @@ def test_json_is_exact():
     assert pack_json(value).isascii()
 
 
+@_some
 @given(st.binary(max_size=3000), st.binary(max_size=300))
 def test_content_comes_back(content, base):
     assert decode(*encode(content), len(content)) == content
