@@ -38,10 +38,11 @@ def check(*, json: JsonOption = False) -> None:
         print_json(asdict(report))
     else:
         out = console()
-        word = "ok" if report.ok else f"{len(report.faults)} faults"
-        out.print(f"{store.name}: {report.blobs} blobs, {report.messages} messages, {word}", markup=False)
-        for fault in report.faults[:_SHOWN_FAULTS]:
-            out.print(f"  {fault}", markup=False)
+        word = "ok" if report.ok else f"faults: {len(report.faults)}"
+        lines = [f"{store.name}: {report.blobs} blobs, {report.messages} messages, {word}"]
+        lines += [f"  {fault}" for fault in report.faults[:_SHOWN_FAULTS]]
+        for line in lines:
+            out.print(line, markup=False, soft_wrap=True)
         if len(report.faults) > _SHOWN_FAULTS:
             out.print(f"  … and {len(report.faults) - _SHOWN_FAULTS} more; --json shows all")
     if not report.ok:

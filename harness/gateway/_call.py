@@ -90,9 +90,8 @@ def _frame(outgoing: Outgoing) -> Frame:
 
 def _model_call(outgoing: Outgoing, frame: Frame, mode: Mode, *, local: bool = False) -> LiveCall | Served:
     run = frame.run
-    keys = outgoing.keys(
-        (value.name, str(value.value)) for value in run.volatile if not value.name.startswith("prompt:")
-    )
+    run.keep_secret(outgoing.credentials.forms)
+    keys = outgoing.keys(_declared(run, frame.scope))
     earlier = _last.get()
     if outgoing.retry and earlier is not None and _same(earlier, frame, keys.exact):
         if isinstance(earlier, LiveCall):
@@ -123,6 +122,18 @@ def _model_call(outgoing: Outgoing, frame: Frame, mode: Mode, *, local: bool = F
     if not local:
         _may_go_out(outgoing, run)
     return LiveCall(frame, outgoing, keys, call.occurrence)
+
+
+def _declared(run: RunState, scope: str) -> list[tuple[str, str]]:
+    """Volatile values of the call's step and of those around it, in an order that parallel steps cannot change."""
+    around = f"{scope}/"
+    values = [
+        value
+        for value in list(run.volatile)
+        if not value.name.startswith("prompt:") and (not value.scope or around.startswith(f"{value.scope}/"))
+    ]
+    values.sort(key=lambda value: (len(value.scope), value.name, value.occurrence))
+    return [(value.name, str(value.value)) for value in values]
 
 
 def remember(call: LiveCall | Served, status: int | None) -> None:

@@ -50,6 +50,8 @@ def explain(call: Call, recordings: Sequence[Recording], *, used: int = 0) -> st
         used: How many recordings of this very request there are; when any, they are all used.
     """
     here = f"{call.endpoint} in step {call.scope!r}" if call.scope else f"{call.endpoint} outside any step"
+    if call.occurrence < used:
+        return f"{here} was recorded {used} times, but call number {call.occurrence + 1} of it got no answer. {_HELP}"
     if used:
         held = "one recording" if used == 1 else f"{used} recordings"
         return (

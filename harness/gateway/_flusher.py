@@ -30,9 +30,10 @@ class Flusher:
 
     def add(self, reply: Open) -> None:
         """Watch a reply until ``discard``."""
+        if self._pid != os.getpid():
+            # A forked child has neither the thread nor a lock that it can trust to be free.
+            self._wake, self._open, self._thread, self._pid = threading.Condition(), set(), None, os.getpid()
         with self._wake:
-            if self._pid != os.getpid():
-                self._open, self._thread, self._pid = set(), None, os.getpid()
             self._open.add(reply)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="goldfork-flush", daemon=True)

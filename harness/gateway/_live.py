@@ -231,6 +231,9 @@ class Reply:
         text = credentials.masked_text(describe(error)) if error is not None else None
         headers = kept_headers(self._headers, credentials)
         body, headers, same = _scrubbed(bytes(self._body), headers, credentials)
+        spelt = self._follower is not None and credentials.starred(body) != body
+        if spelt:
+            body = credentials.starred(body)
         exchange = Exchange(
             status=self._status,
             headers=headers,
@@ -238,7 +241,7 @@ class Reply:
             chunks=tuple(self._offsets) if self._follower is not None and same else (),
             error=text,
         )
-        if self._follower is not None:
+        if self._follower is not None and not spelt:
             view = self._follower.view(self._status)
         else:
             view = view_response(self._call.record.endpoint, exchange, body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,6 +12,10 @@ from harness.redact import secret_forms, secret_headers
 
 _QUERY = {"key", "api_key", "api-key", "apikey", "access_token", "token", "sig", "signature"}
 _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "proxy-authenticate"}
+_SPOKEN = re.compile(
+    rb'("(?:content|text|delta|arguments|refusal|reasoning|reasoning_content)"\s*:\s*")((?:[^"\\]|\\.)*)(")'
+)
+"""Where the events of a stream carry what the model says."""
 _REQUEST_MARK = b"[credential]"
 
 
@@ -42,6 +47,17 @@ class Credentials:
     def masked_text(self, text: str) -> str:
         """The text with every credential starred out."""
         return self.masked(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+
+    def starred(self, events: bytes) -> bytes:
+        """A stream's events with all text starred out when a credential is spelt across several of them.
+
+        No single event holds it then, but whoever joins the text has it, and so would every later replay. What the
+        model said is lost to the recording; lengths are unchanged, so that chunk boundaries stay valid.
+        """
+        joined = b"".join(match.group(2) for match in _SPOKEN.finditer(events))
+        if self.masked(joined) == joined:
+            return events
+        return _SPOKEN.sub(lambda match: match[1] + b"*" * len(match[2]) + match[3], events)
 
     def removed(self, body: bytes) -> bytes:
         """A request body with the same mark for any credential, so that another key finds the same recording."""

@@ -12,7 +12,7 @@ from harness.errors import ChangeError
 from harness.pipeline._reuse import take_over
 from harness.pipeline._snapshot import Snapshot, output_snapshot, restore, snapshot
 from harness.record import Status, StepKind, StepRecord
-from harness.session import Frame, StepAnswer, StepHandle, StepStart, call_frame, new_id
+from harness.session import Frame, RunState, StepAnswer, StepHandle, StepStart, call_frame, new_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +63,8 @@ def begin(spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> B
     scope = parent.scope
     occurrence = run.occurrence("step", scope, spec.name)
     forced = _apply_change(parent, spec, bound, scope, occurrence) if spec.skippable else None
-    before = snapshot(bound.arguments)
-    key = step_key(spec, bound)
+    before = snapshot(bound.arguments, run)
+    key = step_key(spec, bound, run)
     answer = None
     if spec.skippable and forced is None and run.plan.resolver is not None and before is not None:
         start = StepStart(name=spec.name, scope=scope, occurrence=occurrence, key=key, input_hash=before.hash)
@@ -90,10 +90,10 @@ def begin(spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> B
     return Begun(frame, bound, before, run.plan.clock.monotonic(), answer, forced)
 
 
-def step_key(spec: StepSpec, bound: inspect.BoundArguments) -> str:
+def step_key(spec: StepSpec, bound: inspect.BoundArguments, run: RunState) -> str:
     """Content key of a step: its name and its canonical inputs without the ignored ones."""
     counted = {name: value for name, value in bound.arguments.items() if name not in spec.ignore}
-    inputs = snapshot(counted)
+    inputs = snapshot(counted, run)
     digest = inputs.hash if inputs else "unserialisable"
     return content_hash(canonical_json({"step": spec.name, "inputs": digest}))
 
@@ -132,8 +132,8 @@ def change_input(bound: inspect.BoundArguments, name: str, value: Any, step: str
 def end(begun: Begun, output: Any) -> None:
     """Record a step that returned."""
     frame, run = begun.frame, begun.frame.run
-    after = output_snapshot(output)
-    again = snapshot(begun.arguments.arguments)
+    after = output_snapshot(output, run)
+    again = snapshot(begun.arguments.arguments, run)
     mutated = (again.hash if again else None) != (begun.before.hash if begun.before else None)
     record = replace(
         frame.step.record,
@@ -150,7 +150,7 @@ def fail(begun: Begun, error: BaseException) -> None:
     """Record a step that raised."""
     frame = begun.frame
     status: Status = "interrupted" if isinstance(error, GeneratorExit | KeyboardInterrupt) else "error"
-    record = replace(frame.step.record, status=status, error=describe(error), duration_ms=_elapsed(begun))
+    record = replace(frame.step.record, status=status, error=begun.frame.run.masked_text(describe(error)), duration_ms=_elapsed(begun))
     frame.step.record = record
     frame.run.emit(record)
 

@@ -21,6 +21,7 @@ from uuid import UUID
 
 from harness.canonical import canonical_json, content_hash, from_canonical
 from harness.errors import CanonicalError, GoldforkError
+from harness.session import RunState
 
 TAG = "$goldfork"
 _DEPTH = 200
@@ -57,20 +58,27 @@ def register_codec(kind: type, *, name: str, encode: Callable[[Any], Any], decod
     _codecs[kind] = _codec_names[name] = Codec(kind, name, encode, decode)
 
 
-def snapshot(value: Any) -> Snapshot | None:
-    """Take a snapshot, or return ``None`` when the value cannot be serialised."""
+def snapshot(value: Any, run: RunState | None = None) -> Snapshot | None:
+    """Take a snapshot, or return ``None`` when the value cannot be serialised.
+
+    Args:
+        value: Any value.
+        run: The run it is taken in, whose credentials are starred out: a provider may have echoed one.
+    """
     try:
         data = canonical_json(_encode(value, 0))
     except (CanonicalError, NotReusable):
         return None
+    if run is not None:
+        data = run.masked(data)
     return Snapshot(data, content_hash(data))
 
 
-def output_snapshot(value: Any) -> Snapshot | None:
+def output_snapshot(value: Any, run: RunState | None = None) -> Snapshot | None:
     """A snapshot that says of itself whether it decodes to an equal value of the same type."""
-    taken = snapshot(value)
-    if taken is None:
-        return None
+    taken = snapshot(value, run)
+    if taken is None or (run is not None and run.secrets and snapshot(value) != taken):
+        return taken
     try:
         again = restore(taken.data)
         exact = type(again) is type(value) and bool(again == value)

@@ -141,7 +141,7 @@ def _begin(spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
     parent = call_frame()
     run, scope = parent.run, parent.scope
     bound = bind(spec.step.signature, args, kwargs)
-    before = snapshot(bound.arguments)
+    before = snapshot(bound.arguments, run)
     key = _key(spec, before.data if before else None)
     call = ToolCall(scope=scope, name=spec.step.name, key=key, occurrence=run.occurrence("tool", scope, key))
     record = StepRecord(
@@ -164,10 +164,9 @@ def _begin(spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
     )
     inner = f"{scope}/{spec.step.name}" if scope else spec.step.name
     begun = Begun(Frame(run, StepHandle(record), inner), bound, before, run.plan.clock.monotonic())
-    answered = _without_body(spec, begun, call)
-    if answered is None:
-        run.emit(record, blobs={before.hash: before.data} if before else None)
-    return begun, answered
+    # Whoever answers it, a recording made of this run needs the arguments.
+    run.emit(record, blobs={before.hash: before.data} if before else None)
+    return begun, _without_body(spec, begun, call)
 
 
 def _key(spec: ToolSpec, arguments: bytes | None) -> str:

@@ -157,7 +157,7 @@ class _Execution:
 def _finish(frame: Frame, output: Any, error: BaseException | None) -> Future[None]:
     if error is not None:
         return finish_run(frame, error=error)
-    taken = output_snapshot(output)
+    taken = output_snapshot(output, frame.run)
     return finish_run(
         frame,
         output_hash=taken.hash if taken else None,

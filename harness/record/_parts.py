@@ -1,8 +1,9 @@
-"""Splitting a JSON request body into pieces that a conversation shares, and joining them byte for byte.
+"""Splitting a JSON body into pieces that a conversation shares, and joining them byte for byte.
 
-A body falls into a *layout* and the elements of its growing list (``messages``, or ``input`` when it is a list of
-objects). The layout holds the bytes around that list; large values in it (each tool, long instructions) stand
-there by hash as *parts*. Two turns of one conversation thus share layout, parts and all elements but the new ones.
+A body falls into a *layout* and the elements of its growing list: ``messages`` or ``input`` of a request, else the
+list of objects that makes up most of it, such as the history in a step's snapshot. The layout holds the bytes
+around that list; large values in it (each tool, long instructions) stand there by hash as *parts*. Two turns of one
+conversation thus share layout, parts and all elements but the new ones.
 
 An element is the slice between two commas, so joining with commas restores any spacing.
 """
@@ -37,6 +38,8 @@ class Prefix:
     """The layout's segments before the growing list."""
     parts: tuple[tuple[Hash, bytes], ...]
     """The values among them that stand there by hash."""
+    depth: int
+    """How many objects are open around the list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class Split:
 
 
 def split(body: bytes, after: Prefix | None = None) -> Split | None:
-    """Split a request body, or return ``None`` when it is no JSON object, or has nothing to share.
+    """Split a body, or return ``None`` when it is no JSON object or list, or has nothing to share.
 
     Args:
         body: The bytes as sent.
@@ -87,7 +90,7 @@ def _split(body: bytes, pieces: _Pieces, after: Prefix | None) -> Split | None:
         end = len(body) - pieces.tail
         head = tuple(pieces.segments[: pieces.hole])
         named = {data.hex() for kind, data in head if kind == _PART}
-        prefix = Prefix(body[:end], head, tuple((name, pieces.parts[name]) for name in sorted(named)))
+        prefix = Prefix(body[:end], head, tuple((name, pieces.parts[name]) for name in sorted(named)), pieces.depth)
     return Split(layout, tuple(pieces.parts.values()), tuple(pieces.growing), prefix, after is not None)
 
 
@@ -141,6 +144,9 @@ class _Pieces:
         self._text = ""
         self._after = after
         self._done = 0
+        self._depth = 0
+        self.depth = 0
+        """How many objects are open around the growing list."""
         self.segments: list[tuple[int, bytes]] = list(after.head) if after else []
         self.parts: dict[Hash, bytes] = dict(after.parts) if after else {}
         self.growing: list[bytes] = []
@@ -150,21 +156,31 @@ class _Pieces:
         """Bytes after its last element."""
 
     def read(self) -> None:
-        """Walk over the top-level object, or on from the end of an element of its growing list.
+        """Walk over the body, or on from the end of an element of its growing list.
 
         Raises:
-            ValueError: This is no JSON object; ``IndexError`` and ``RecursionError`` mean the same.
+            ValueError: This is no JSON; ``IndexError`` and ``RecursionError`` mean the same.
         """
         self._text = self._bytes.decode("utf-8")
-        if self._after is None:
-            self._members(self._skip(self._expect("{", self._skip(0))))
-            return
+        if self._after is not None:
+            self._resume(self._after.depth)
+        else:
+            at = self._skip(0)
+            if self._text[at] == "{":
+                self._object(at)
+            elif not self._list(at):
+                raise ValueError("neither object nor list of objects")
+        self._literal(len(self._text))
+
+    def _resume(self, depth: int) -> None:
+        self._depth = depth
         if self._text[0] == ",":
             at = self._elements(1)
         else:
             self._mark_hole(0)
             at = self._expect("]", self._skip(0))
-        self._members(self._next(at))
+        for _ in range(depth):
+            at = self._members(self._next(at))
 
     def rejoined(self) -> bytes:
         """The bytes that were read, from the pieces."""
@@ -177,12 +193,18 @@ class _Pieces:
             out.append(data if kind == _LITERAL else self.parts[data.hex()] if kind == _PART else growing)
         return b"".join(out)
 
-    def _members(self, at: int) -> None:
+    def _object(self, at: int) -> int:
+        self._depth += 1
+        return self._members(self._skip(self._expect("{", at)))
+
+    def _members(self, at: int) -> int:
+        """From a member of an object to the object's end."""
         while self._text[at] != "}":
             key, at = _scan(self._text, at)
             at = self._skip(self._expect(":", self._skip(at)))
             at = self._next(self._value(key, at))
-        self._literal(len(self._text))
+        self._depth -= 1
+        return at + 1
 
     def _next(self, at: int) -> int:
         """From the end of a member's value to the next member, or to the end of the object."""
@@ -195,15 +217,26 @@ class _Pieces:
 
     def _value(self, key: str, at: int) -> int:
         """Walk over one value; returns its end."""
-        if self._text[at] == "[":
-            if key in _GROWING and self.hole is None and self._text[self._skip(at + 1)] == "{":
-                self._literal(at + 1)
-                return self._elements(at + 1)
+        if self._depth == 1 and self._text[at] == "[":
+            if key in _GROWING and (end := self._list(at)):
+                return end
             if key == "tools":
                 return self._tools(at + 1)
         _, end = _scan(self._text, at)
+        if self.hole is None and end - at > max(len(self._text) // 2, _PART_BYTES):
+            if self._text[at] == "{":
+                return self._object(at)
+            if self._text[at] == "[" and self._list(at):
+                return end
         self._part(at, end)
         return end
+
+    def _list(self, at: int) -> int:
+        """Take a list of objects as the growing one; returns its end, 0 when it is none or there is one already."""
+        if self.hole is not None or self._text[self._skip(self._expect("[", at))] != "{":
+            return 0
+        self._literal(at + 1)
+        return self._elements(at + 1)
 
     def _elements(self, at: int) -> int:
         while True:
@@ -218,6 +251,7 @@ class _Pieces:
 
     def _mark_hole(self, end: int) -> None:
         self.hole = len(self.segments)
+        self.depth = self._depth
         self.tail = len(self._slice(end, len(self._text)))
         self.segments.append((_HOLE, b""))
         self._done = end

@@ -230,7 +230,7 @@ def _execute(target: Callable[..., Any], inputs: Any, plan: RunPlan, *, parent: 
         run=ours,
         parent=parent,
         output=plain(run.blobs[output_hash]) if output_hash else None,
-        error=error,
+        error=None if error is None else run.masked_text(error),
         misses=tuple(run.misses),
         blocked=tuple(run.blocked),
         change=plan.change,

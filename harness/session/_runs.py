@@ -191,7 +191,7 @@ def finish_run(
     run = frame.run
     ended = run.plan.clock.now()
     failed = error is not None or bool(run.misses)
-    text = _describe(error) if error is not None else (run.misses[0] if run.misses else None)
+    text = run.masked_text(_describe(error)) if error is not None else (run.misses[0] if run.misses else None)
     run.record = replace(
         run.record, status="error" if failed else "ok", ended_at=ended, output_hash=output_hash, error=text
     )

@@ -11,7 +11,7 @@ import time
 import uuid
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -135,6 +135,8 @@ class RunState:
         self.volatile: list[VolatileRecord] = []
         """Declared values so far, always kept: request keys replace them by placeholders."""
         self.blobs: dict[Hash, bytes] = {}
+        self.secrets: frozenset[bytes] = frozenset()
+        """Credentials that calls of this run carried, in every form a reply may echo; never written anywhere."""
         self.misses: list[str] = []
         """Why answers were missing; a run with misses failed, whatever the application caught."""
         self.blocked: list[dict[str, Any]] = []
@@ -162,6 +164,24 @@ class RunState:
             before = self._counts[kind, scope, key]
             self._counts[kind, scope, key] = before + count
             return before
+
+    def keep_secret(self, forms: Iterable[bytes]) -> None:
+        """Star these bytes out of every snapshot and error text of the run from now on."""
+        new = self.secrets.union(forms)
+        if new != self.secrets:
+            with self._lock:
+                self.secrets = self.secrets | new
+
+    def masked(self, data: bytes) -> bytes:
+        """The bytes with the run's credentials starred out, lengths unchanged."""
+        for form in sorted(self.secrets, key=len, reverse=True):
+            if form in data:
+                data = data.replace(form, b"*" * len(form))
+        return data
+
+    def masked_text(self, text: str) -> str:
+        """The text with the run's credentials starred out."""
+        return self.masked(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
     def emit(self, *records: Record, blobs: Mapping[Hash, bytes] | None = None) -> Future[None]:
         """Hand records to the sink; with ``keep``, finished ones stay here as well."""

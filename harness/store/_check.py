@@ -108,7 +108,7 @@ class _Check:
                 self._progress("content", self.blobs, total)
             name = bytes(digest).hex()
             try:
-                content = self._joined(base, chain) if codec == CHAIN else self._decoded(codec, data, size, base)
+                content = self._decoded(codec, data, size, base, chain)
             except (ValueError, KeyError) as error:
                 self._fault(f"content {name!r} cannot be read: {error}")
                 continue
@@ -129,12 +129,14 @@ class _Check:
             last = rows[-1][0]
 
     def _read_piece(self, number: int) -> bytes:
-        rows = self._database.rows("SELECT codec, data, size, base FROM blobs WHERE id = ?", (number,))
+        rows = self._database.rows("SELECT codec, data, size, base, chain FROM blobs WHERE id = ?", (number,))
         if not rows:
             raise KeyError(f"blob {number} is not stored")
         return self._decoded(*rows[0])
 
-    def _decoded(self, codec: int, data: bytes, size: int, base: int | None) -> bytes:
+    def _decoded(self, codec: int, data: bytes, size: int, base: int | None, chain: int | None) -> bytes:
+        if codec == CHAIN and base is not None:
+            return self._joined(base, chain)
         return decode(codec, data, size, None if base is None else self._piece(base))
 
     def _part(self, digest: str) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from harness.record._parts import layout_parts
 from harness.store._codec import CHAIN, decode
@@ -91,6 +90,7 @@ class _Reachable:
         self._bases: dict[int, int] = {}
         self._kept_blobs: set[int] = set()
         self._kept_links: set[int] = set()
+        self._read_layouts: set[int] = set()
         self.recent = 0
         recent = []
         for number, digest, codec, base, chain, touched in database.rows(
@@ -128,34 +128,45 @@ class _Reachable:
                     yield number
 
     def _keep(self, numbers: Iterable[int]) -> None:
-        for number in numbers:
+        """Keep blobs and all that they are made of."""
+        waiting = list(numbers)
+        while waiting:
+            number = waiting.pop()
             if number in self._kept_blobs:
                 continue
-            self._keep_blob(number)
+            self._kept_blobs.add(number)
+            if number in self._bases:
+                waiting.append(self._bases[number])
             if number in self._joined:
                 layout, chain = self._joined[number]
-                self._keep_layout(layout)
-                self._keep_chain(chain)
+                waiting.append(layout)
+                waiting.extend(self._parts(layout))
+                waiting.extend(self._pieces(chain))
 
-    def _keep_layout(self, layout: int) -> None:
-        if layout in self._kept_blobs:
+    def _keep_chain(self, link: int) -> None:
+        self._keep(self._pieces(link))
+
+    def _parts(self, layout: int) -> Iterable[int]:
+        """The blobs that a layout refers to."""
+        if layout in self._read_layouts:
             return
-        self._keep_blob(layout)
-        rows: list[tuple[Any, ...]] = self._database.rows("SELECT codec, data, size FROM blobs WHERE id = ?", (layout,))
-        for codec, data, size in rows:
-            for part in layout_parts(decode(codec, data, size)):
+        self._read_layouts.add(layout)
+        rows = self._database.rows(
+            "SELECT b.codec, b.data, b.size, base.codec, base.data, base.size "
+            "FROM blobs b LEFT JOIN blobs base ON base.id = b.base WHERE b.id = ?",
+            (layout,),
+        )
+        for codec, data, size, *base in rows:
+            content = decode(codec, data, size, None if base[0] is None else decode(*base))
+            for part in layout_parts(content):
                 number = self._by_hash.get(bytes.fromhex(part))
                 if number is not None:
-                    self._keep_blob(number)
+                    yield number
 
-    def _keep_chain(self, link: int | None) -> None:
+    def _pieces(self, link: int | None) -> Iterable[int]:
+        """The blobs of a chain, whose links are kept."""
         while link and link not in self._kept_links and link in self._links:
             self._kept_links.add(link)
             prev, blob, _ = self._links[link]
-            self._keep_blob(blob)
+            yield blob
             link = prev
-
-    def _keep_blob(self, number: int) -> None:
-        self._kept_blobs.add(number)
-        if number in self._bases:
-            self._kept_blobs.add(self._bases[number])

@@ -23,6 +23,8 @@ _TRUST_SECONDS: Final = 900
 """How long a writer relies on what it has seen, well below the spared time."""
 _SPLIT_BYTES: Final = 1024
 _REMEMBERED: Final = 50_000
+_GROWN: Final = 4
+"""A list of fewer elements makes no conversation, unless it is a request's."""
 _TURNS: Final = 64
 _TURN_BYTES: Final = 1 << 20
 """How many conversations are remembered, and up to which length, so that their next turn is quick."""
@@ -88,7 +90,8 @@ class ContentWriter:
         self._known = _Memory()
         self._fresh = _Memory()
         self._now = 0
-        self._recent: deque[tuple[int, bytes]] = deque(maxlen=_RECENT)
+        self._recent: deque[tuple[int, bytes, int]] = deque(maxlen=_RECENT)
+        """Number, content and time of what was stored lately in a form of its own."""
 
     def committed(self) -> None:
         """The transaction is durable: remember what it wrote."""
@@ -101,7 +104,12 @@ class ContentWriter:
         self._recent.clear()
 
     def store(
-        self, driver: Driver, contents: Mapping[bytes, bytes], requests: AbstractSet[bytes]
+        self,
+        driver: Driver,
+        contents: Mapping[bytes, bytes],
+        *,
+        requests: AbstractSet[bytes],
+        responses: AbstractSet[bytes],
     ) -> dict[bytes, int | None]:
         """Store content inside the driver's transaction.
 
@@ -109,6 +117,7 @@ class ContentWriter:
             driver: With an open transaction.
             contents: By digest.
             requests: Digests of request bodies among them.
+            responses: Digests of response bodies, which are never split.
 
         Returns:
             The last chain link of each request given, ``None`` for one that is stored whole.
@@ -123,15 +132,17 @@ class ContentWriter:
             digest: plan
             for digest, content in new.items()
             if len(content) > _SPLIT_BYTES
-            and _may_grow(content)
+            and content[:1] in {b"{", b"["}
+            and digest not in responses
             and (plan := self._plan(content)) is not None
-            and (plan.split.prefix is not None or digest in requests)
+            and (digest in requests or plan.prev or len(plan.elements) >= _GROWN)
         }
         self._store_plain(driver, {digest: new[digest] for digest in new.keys() - plans.keys()})
         pieces: dict[bytes, bytes] = {}
         for plan in plans.values():
             pieces.update(zip(plan.elements, plan.split.growing, strict=True))
             pieces.update((_digest(piece), piece) for piece in (plan.split.layout, *plan.split.parts))
+        self._look_up(driver, pieces)
         self._store_plain(driver, pieces)
         self._store_split(driver, new, plans)
         return {digest: seen.chain for digest in requests if (seen := self._find(digest)) is not None}
@@ -176,7 +187,7 @@ class ContentWriter:
             raise Race(table)
 
     def _store_plain(self, driver: Driver, contents: Mapping[bytes, bytes]) -> None:
-        self._look_up(driver, contents)
+        """Store what has been looked up and not found."""
         new = sorted(digest for digest in contents if self._find(digest) is None)
         rows = []
         for number, digest in zip(driver.allocate("blobs", len(new)) if new else (), new, strict=True):
@@ -193,12 +204,12 @@ class ContentWriter:
             return codec, None, data
         middle = len(content) // 2
         probe = content[middle : middle + _PROBE_BYTES]
-        for base, earlier in reversed(self._recent):
-            if probe in earlier:
+        for base, earlier, touched in reversed(self._recent):
+            if touched >= self._now - _TRUST_SECONDS and probe in earlier:
                 shorter = encode_against(content, earlier)
                 if len(shorter) + _WORTH_BYTES < len(data):
                     return BASED, base, shorter
-        self._recent.append((number, content))
+        self._recent.append((number, content, self._now))
         return codec, None, data
 
     def _store_split(self, driver: Driver, contents: Mapping[bytes, bytes], plans: Mapping[bytes, _Plan]) -> None:
@@ -263,10 +274,6 @@ class ContentWriter:
         key = ("hash",) if table == "blobs" else ("prev", "blob")
         if driver.many(insert_new(table, columns, key=key, mark=driver.mark), rows) != len(rows):
             raise Race(table)
-
-
-def _may_grow(content: bytes) -> bool:
-    return content[:1] == b"{" and (b'"messages"' in content or b'"input"' in content)
 
 
 def _digest(piece: bytes) -> bytes:

@@ -76,6 +76,7 @@ class Group:
         self._now = datetime.now(UTC)
         self._contents: dict[bytes, bytes] = {}
         self._requests: set[bytes] = set()
+        self._responses: set[bytes] = set()
         self._runs: dict[str, tuple[Any, ...]] = {}
         self._steps: dict[str, tuple[Any, ...]] = {}
         self._messages: dict[str, list[Any]] = {}
@@ -104,7 +105,7 @@ class Group:
         """Write everything inside the driver's open transaction."""
         text = _STATEMENTS[driver.mark]
         if self._contents or self._requests:
-            chains = content.store(driver, self._contents, self._requests)
+            chains = content.store(driver, self._contents, requests=self._requests, responses=self._responses)
             for row in self._messages.values():
                 row[_rows.REQUEST_CHAIN] = chains.get(row[_REQUEST_HASH])
         batches: tuple[tuple[str, Sequence[Sequence[Any]]], ...] = (
@@ -151,8 +152,10 @@ class Group:
         self._requests.add(row[_REQUEST_HASH])
         for attempt, exchange in enumerate(exchanges):
             self._exchanges[message.id, attempt] = exchange
+            self._responses.add(exchange[_BODY_HASH])
         if message.status != "running":
             self._folded.append((row[0],))
 
 
+_BODY_HASH = _rows.EXCHANGE.index("body_hash")
 _REQUEST_HASH = _rows.MESSAGE.index("request_hash")

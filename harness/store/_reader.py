@@ -72,21 +72,27 @@ class Reader:
         if not rows:
             raise DatasetMissing(f"content {digest!r} is not in the store {self._database.name}")
         try:
-            if rows[0][0] == CHAIN:
-                return self._joined(*rows[0][-2:])
-            return _decoded(rows[0])
+            return self._decoded(rows[0])
         except ValueError as error:
             raise StoreError(
                 f"content {digest!r} in the store {self._database.name} is damaged ({error}); "
                 "run `goldfork store check`"
             ) from error
 
+    def _decoded(self, row: Sequence[Any]) -> bytes:
+        """The content of a row of ``_PIECE``; a piece may itself be a body that was split."""
+        codec, data, size, base_codec, base_data, base_size, layout, chain = row
+        if codec == CHAIN:
+            return self._joined(layout, chain)
+        base = None if base_codec is None else decode(base_codec, base_data, base_size)
+        return decode(codec, data, size, base)
+
     def _joined(self, layout: int, chain: int | None) -> bytes:
         rows = self._database.rows(_PIECE + "WHERE blobs.id = ?", (layout,))
         if not rows:
             raise ValueError("its layout is gone")
         links = self._database.rows(_CHAIN, (chain,)) if chain is not None else []
-        return join(_decoded(rows[0]), [_decoded(link) for link in links], self.content)
+        return join(self._decoded(rows[0]), [self._decoded(link) for link in links], self.content)
 
     def recording(self, ref: str, *, arm: str, trial: int) -> Recording | None:
         """The recording of a run, or of a workflow's newest good run; see ``Store.recording``."""
@@ -197,13 +203,6 @@ class Reader:
             totals = _totals(connection, ids)
             steps = _counts(connection, ids)
         return [_summary(row, word, steps.get(row["id"], 0), totals.get(row["id"])) for row, word in stated]
-
-
-def _decoded(row: Sequence[Any]) -> bytes:
-    """Content from (codec, data, size) and the same of what it relies on, first in a row of ``_PIECE``."""
-    codec, data, size, base_codec, base_data, base_size = row[:6]
-    base = None if base_codec is None else decode(base_codec, base_data, base_size)
-    return decode(codec, data, size, base)
 
 
 def _good(runs: Any) -> Select[Any]:

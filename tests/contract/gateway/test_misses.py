@@ -1,10 +1,22 @@
 """A changed request is a miss that says what changed, and no socket is opened."""
 
+from dataclasses import replace
+
 import pytest
 
 from harness.errors import GoldforkStop, LiveCallForbidden, RecordingExhausted, RecordingMissing, StatefulFork
 from harness.gateway import FORBID_LIVE
-from harness.session import Mode, NullSink, RecordedAnswers, RunPlan, planned
+from harness.session import (
+    Frame,
+    Mode,
+    NullSink,
+    RecordedAnswers,
+    RunPlan,
+    StepHandle,
+    call_frame,
+    entered,
+    planned,
+)
 
 TOOL = {"type": "function", "function": {"name": "search", "description": "Looks it up", "parameters": {}}}
 BASE = {
@@ -117,6 +129,29 @@ def test_a_recorded_response_id_is_never_continued_live(lab):
     with pytest.raises(StatefulFork, match=first.id):
         lab.live(fork, mode=Mode.AUTO, resolver=resolver)
     assert lab.server.calls == before
+
+
+def in_step(name, work):
+    root = call_frame()
+    record = replace(root.step.record, name=name)
+    with entered(Frame(root.run, StepHandle(record), name)):
+        return work()
+
+
+def test_a_renamed_step_is_named(lab):
+    client = lab.client()
+    lab.live(lambda: in_step("draft", lambda: create(client)))
+    with pytest.raises(RecordingMissing, match="in step 'write' is not recorded.*in step 'draft'.*renamed or moved"):
+        lab.replay(lambda: in_step("write", lambda: create(client)))
+
+
+def test_the_nearest_recording_is_the_one_that_agrees_most(lab):
+    client = lab.client()
+    for_model = {"model": "m-9", "temperature": 1}
+    lab.live(lambda: [create(client, **for_model), create(client, seed=3), create(client, seed=4, top_p=0.5)])
+    nearest = lab.recording.messages[1].id
+    with pytest.raises(RecordingMissing, match=f"{nearest}.*'seed'"):
+        lab.replay(lambda: create(client, seed=5))
 
 
 def test_stops_are_no_exceptions():

@@ -2,15 +2,17 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 
 import openai
 import pytest
 
+import harness
 from harness.errors import RecordingMissing
 from harness.gateway import wrap
-from harness.session import Frame, entered, start_run
+from harness.session import Frame, branch, entered, start_run
 
 
 def in_run(name: str) -> Frame:
@@ -89,3 +91,22 @@ def test_c018_a_thread_that_lost_its_run_never_goes_out_in_a_replay(lab, asking)
     assert isinstance(error, RecordingMissing)
     with pytest.raises(RecordingMissing, match=r"harness\.carry"):
         raise error
+
+
+def test_volatile_values_of_parallel_steps_do_not_mix(lab, asking):
+    """Which of two parallel steps declares its id first differs from run to run and must not be a change."""
+    client = lab.client()
+
+    def work(order: list[str]) -> dict[str, str]:
+        ids = {}
+        with entered(in_run("parallel")):
+            for name in order:
+                ids[name] = one_step(name, harness.uuid)
+            return {name: one_step(name, lambda name=name: asking(client, f"{name} {ids[name]}")) for name in "ab"}
+
+    def one_step(name: str, inner: Callable[[], object]) -> str:
+        with branch(name):
+            return str(inner())
+
+    live = lab.live(lambda: work(["a", "b"]))
+    assert lab.replay(lambda: work(["b", "a"])) == live

@@ -162,7 +162,7 @@ class Conversation:
         self._random = random.Random(20261130)
         syllables = [a + b for a in "bdfgklmnprstvz" for b in ("a", "e", "i", "o", "u", "ar", "en", "il")]
         self._words = ["".join(self._random.choices(syllables, k=self._random.randint(1, 4))) for _ in range(4000)]
-        self._weights = [1 / (rank + 2) for rank in range(len(self._words))]
+        self._weights = list(itertools.accumulate(1 / (rank + 2) for rank in range(len(self._words))))
         self._tools = [
             {
                 "type": "function",
@@ -187,7 +187,7 @@ class Conversation:
         words = []
         length = 0
         while length < size:
-            words.append(self._random.choices(self._words, self._weights)[0])
+            words.append(self._random.choices(self._words, cum_weights=self._weights)[0])
             length += len(words[-1]) + 1
         return " ".join(words)[:size]
 

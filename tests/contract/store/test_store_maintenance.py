@@ -106,6 +106,20 @@ def test_gc_on_both_backends_leaves_a_sound_store(store, records):
     assert store.check().ok
 
 
+def test_a_piece_may_itself_be_a_body_in_pieces(store, records):
+    inner = {"history": [{"role": "user", "content": f"turn {number} " * 40} for number in range(6)]}
+    outer = [inner, inner | {"n": 1}, inner | {"n": 2}, inner | {"n": 3}]
+    first, second = (json.dumps(value, separators=(",", ":")).encode() for value in (inner, outer))
+    run = records.run(input_hash=records.hash(first), output_hash=records.hash(second))
+    store.write(blobs=records.blobs(first)).result(30)
+    store.write(run, blobs=records.blobs(second)).result(30)
+    assert sum(row["codec"] == 2 for row in store.load("blobs")) == 2
+    _age(store)
+    assert store.gc().blobs == 0
+    assert store.read(run.output_hash) == second
+    assert store.check().ok
+
+
 def test_content_that_gc_removed_is_stored_again_by_the_same_writer(store, records):
     content = b"again" * 100
     store.write(blobs=records.blobs(content)).result(30)

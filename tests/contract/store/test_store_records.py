@@ -181,6 +181,17 @@ def _silence(store, run):
     job.future.result(30)
 
 
+def test_the_writer_says_that_its_runs_are_alive(store, records):
+    run = records.run(owner="elsewhere:1:1")
+    _write(store, run)
+    _silence(store, run)
+    assert [found.status for found in store.runs()] == ["abandoned"]
+    store._writer._beat = 0.0
+    store.write().result(30)
+    assert store.flush()
+    assert [found.status for found in store.runs()] == ["running"]
+
+
 def test_the_final_record_removes_the_chunks(store, records):
     run = records.run()
     message = records.message(run, b"{}", b"data: 1\n\n", streamed=True)

@@ -1,5 +1,7 @@
 """What a long conversation costs on disk."""
 
+import hashlib
+import json
 import sqlite3
 from dataclasses import replace
 
@@ -43,3 +45,21 @@ def test_a_conversation_takes_room_by_its_new_content_only(tmp_path, records, co
     sizes = _record(tmp_path / "goldfork.db", records, conversation, {0, 50, 100, 200})
     assert sizes[200] - sizes[100] <= 2.1 * (sizes[100] - sizes[50])
     assert (sizes[200] - sizes[0]) / 200 <= 2048
+
+
+def test_snapshots_of_a_growing_history_take_room_by_its_new_content_only(sqlite_url, records):
+    sizes = []
+    with open_store(sqlite_url, durability="normal") as store:
+        run = records.run()
+        history = []
+        for number in range(80):
+            history.append(
+                {"role": "user", "content": f"turn {number}: " + hashlib.sha256(b"%d" % number).hexdigest() * 8}
+            )
+            snapshot = json.dumps({"history": history, "ticket": "parcel"}).encode()
+            step = records.step(run, seq=number, input_hash=records.hash(snapshot))
+            store.write(run, step, blobs=records.blobs(snapshot)).result(30)
+            sizes.append(store.stats().stored_bytes)
+        assert store.read(records.hash(snapshot)) == snapshot
+        assert store.check().ok
+    assert sizes[79] - sizes[39] <= 2.1 * (sizes[39] - sizes[19])

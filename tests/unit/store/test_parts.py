@@ -56,7 +56,10 @@ def test_joining_gives_the_identical_bytes(body, style):
 
 
 @_some
-@given(st.binary(max_size=200) | _JSON.map(lambda value: json.dumps(value).encode()))
+@given(
+    st.binary(max_size=200)
+    | (_JSON | _BODY.map(lambda body: {"a": body, "b": 1})).map(lambda v: json.dumps(v).encode())
+)
 def test_any_bytes_are_split_right_or_not_at_all(data):
     found = split(data)
     assert found is None or _joined(found) == data
@@ -89,6 +92,7 @@ def test_a_turn_that_follows_another_is_split_alike(body, style, more):
 def test_a_turn_that_follows_another_is_looked_at_from_there_on():
     body = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "seed": 1}
     first = split(_encoded(body, {}))
+    assert first.prefix.depth == 1
     body["messages"] = body["messages"] + [{"role": "assistant", "content": "hi"}]
     second = split(_encoded(body, {}), first.prefix)
     assert second.resumed
@@ -96,6 +100,22 @@ def test_a_turn_that_follows_another_is_looked_at_from_there_on():
     other = split(_encoded({**body, "model": "n"}, {}), first.prefix)
     assert not other.resumed
     assert len(other.growing) == 2
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [lambda turns: turns, lambda turns: {"a": 1, "state": {"history": turns, "n": 2}, "z": [3]}],
+    ids=["list", "nested"],
+)
+def test_a_snapshot_shares_the_list_that_makes_up_most_of_it(wrap):
+    turns = [{"role": "user", "content": f"turn {number} " * 40} for number in range(6)]
+    first = split(_encoded(wrap(turns[:5]), {}))
+    second = split(_encoded(wrap(turns), {}), first.prefix)
+    whole = split(_encoded(wrap(turns), {}))
+    assert _joined(whole) == _encoded(wrap(turns), {})
+    assert (len(first.growing), len(second.growing), len(whole.growing)) == (5, 1, 6)
+    assert (second.layout, second.prefix) == (whole.layout, whole.prefix)
+    assert first.layout == whole.layout
 
 
 def test_another_parameter_leaves_the_elements_shared():
@@ -113,6 +133,7 @@ def test_another_parameter_leaves_the_elements_shared():
         b"{}",
         b'{"messages":[]}',
         b'{"messages":["text","only"]}',
+        b'["text","only"]',
         b'{"messages":[{"a":1},]}',
         b'{"messages":[{"a":1}]',
         b'{"messages":[{"a":1} {"b":2}]}',
