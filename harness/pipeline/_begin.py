@@ -66,9 +66,11 @@ def begin(spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> B
     before = snapshot(bound.arguments, run)
     key = step_key(spec, bound, run)
     answer = None
-    if spec.skippable and forced is None and run.plan.resolver is not None and before is not None:
+    if spec.skippable and run.plan.resolver is not None and before is not None:
         start = StepStart(name=spec.name, scope=scope, occurrence=occurrence, key=key, input_hash=before.hash)
-        answer = run.plan.resolver.reuse(start)
+        found = run.plan.resolver.reuse(start)
+        # A dictated step is asked for too: it is a visit, and the next equal one takes the next recorded step.
+        answer = found if forced is None else None
     record = StepRecord(
         id=new_id(),
         run_id=run.id,

@@ -8,7 +8,7 @@ from typing import Any
 from harness.canonical import content_hash
 from harness.errors import ChangeError, UsageError
 from harness.record import VolatileRecord
-from harness.session import Frame, current
+from harness.session import current
 
 
 class Prompt:
@@ -24,17 +24,17 @@ class Prompt:
 
     @property
     def text(self) -> str:
-        """The template that holds here: the written one, or the one a fork puts in its place."""
-        frame = current()
-        change = frame.run.plan.change if frame else None
-        if change is not None and change.kind == "prompt" and change.name == self.name:
-            return str(change.value)
-        return self._text
+        """The template that holds here: the written one, or the one a fork puts in its place.
+
+        Reading it is a use of the prompt, as ``format`` is: a fork of the prompt runs the step again.
+        """
+        self._note()
+        return self._held()
 
     @property
     def version(self) -> str:
         """Twelve hex digits over the template that holds here."""
-        return content_hash(self.text.encode())[:12]
+        return content_hash(self._held().encode())[:12]
 
     def format(self, **fields: Any) -> str:
         """Fill the fields in; messages of the same step are linked to this prompt and version.
@@ -43,17 +43,26 @@ class Prompt:
             ChangeError: The replaced template names a field that is not given.
             UsageError: The written template does.
         """
-        text, kind = self.text, UsageError if self.text is self._text else ChangeError
+        text = self._held()
+        kind = UsageError if text is self._text else ChangeError
         missing = sorted(_fields(self.name, text, kind) - fields.keys())
         if missing:
             given = ", ".join(sorted(fields)) or "none"
             raise kind(f"prompt {self.name!r} names {{{missing[0]}}}, which is not given; given: {given}")
-        frame = current()
-        if frame is not None:
-            self._note(frame)
+        self._note()
         return text.format(**fields)
 
-    def _note(self, frame: Frame) -> None:
+    def _held(self) -> str:
+        frame = current()
+        change = frame.run.plan.change if frame else None
+        if change is not None and change.kind == "prompt" and change.name == self.name:
+            return str(change.value)
+        return self._text
+
+    def _note(self) -> None:
+        frame = current()
+        if frame is None:
+            return
         version = self.version
         frame.step.prompt = (self.name, version)
         name = f"prompt:{self.name}"

@@ -15,7 +15,10 @@ from typing import Any, Protocol
 
 _UNCARRIED = re.compile("[\x00\x1a\ud800-\udfff]")
 _ESCAPED = re.compile("\x1a([0-9a-f]{4})")
+_CANONICAL_ID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
 _HEX64 = re.compile("[0-9a-f]{64}").fullmatch
+
+_encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
 
 TOO_DEEP = {"goldfork": "this value was nested too deeply to be stored"}
 """Stands in the place of a JSON value that no encoder can write."""
@@ -38,7 +41,7 @@ def unpack_text(value: str) -> str:
 def pack_json(value: Any) -> str:
     """JSON text; exact for integers of any size, NUL and lone surrogates."""
     try:
-        return json.dumps(value, separators=(",", ":"), default=str)
+        return _encode(value)
     except RecursionError:
         return json.dumps(TOO_DEEP)
 
@@ -81,6 +84,8 @@ def pack_id(value: str) -> bytes:
         ValueError: It is not a UUID.
     """
     try:
+        if _CANONICAL_ID(value):
+            return bytes.fromhex(value.replace("-", ""))
         return uuid.UUID(value).bytes
     except (ValueError, AttributeError, TypeError) as error:
         raise ValueError(f"record id {value!r} is not a UUID") from error

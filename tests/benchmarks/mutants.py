@@ -30,6 +30,11 @@ ROOT = Path(__file__).resolve().parents[2]
 LIBRARIES = ("alembic", "hypothesis", "openai", "orjson", "pydantic", "pytest", "rfc8785", "sqlmodel", "typer")
 FOREIGN, NOTHING_RUN = 99, 5
 _LONG = 120
+KEYS = tuple(
+    f"tests/unit/canonical/test_{name}.py"
+    for name in ("request_vectors", "request_rules", "tool_keys", "canonical_json", "key_command")
+)
+"""The properties come after the examples, which are quicker to fail."""
 STORE = ["tests/unit/store/test_parts.py", "tests/unit/store/test_values_on_disk.py", "tests/contract/store"]
 SLOW = "two_processes or alembic or kill or many_writers or room or library or comes_back or read_only_folder"
 
@@ -46,7 +51,7 @@ class Stratum:
 
 
 STRATA = (
-    Stratum("canonical", ("harness/canonical/*.py",), (("tests/unit/canonical",),)),
+    Stratum("canonical", ("harness/canonical/*.py",), (KEYS,)),
     Stratum(
         "replay",
         tuple(f"harness/replay/_{name}.py" for name in ("counts", "diff", "target", "values")),
@@ -147,7 +152,7 @@ def draw(stratum: Stratum, count: int, seed: int) -> list[Trial]:
 
 def _copy(folder: Path) -> None:
     skipped = shutil.ignore_patterns("__pycache__", "*.db")
-    for name in ("harness", "evaluators", "tests"):
+    for name in ("harness", "evaluators", "tests", "docs"):
         shutil.copytree(ROOT / name, folder / name, ignore=skipped)
     shutil.copy2(ROOT / "pyproject.toml", folder)
 
@@ -260,7 +265,7 @@ def _test(folder: Path, arguments: Sequence[str], *, keep_compiled: bool) -> int
             derandomize=True,
             database=None,
             deadline=None,
-            max_examples=40,
+            max_examples=25,
             phases=(Phase.explicit, Phase.generate),
             suppress_health_check=list(HealthCheck),
         ),

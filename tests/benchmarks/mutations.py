@@ -33,6 +33,7 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.LShift: ast.RShift,
     ast.RShift: ast.LShift,
 }
+_DESCRIBED = frozenset({"cast", "column"})
 _TALK = frozenset({"debug", "info", "warning", "error", "exception", "warn"})
 
 
@@ -94,8 +95,9 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
     """The nodes below that make a difference when the program runs, and are no text for people."""
     if _is_inert(node):
         return
-    if isinstance(node, ast.Call) and ast.unparse(node.func) == "cast":
-        yield from node.args[1:]
+    if isinstance(node, ast.Call) and ast.unparse(node.func) in _DESCRIBED:
+        # cast(TYPE, value); column(TYPE, description, …)
+        yield from node.args[1:] if ast.unparse(node.func) == "cast" else [*node.args[2:], *node.keywords]
         return
     for name, value in ast.iter_fields(node):
         if name in {"annotation", "returns", "decorator_list", "bases", "type_params"}:

@@ -108,7 +108,9 @@ def test_c013_a_full_disk_fails_what_it_must_and_nothing_after(small_disk, recor
         assert "full" in str(error)
         assert "free some space" in str(error)
         filler.unlink()
-        store.write(records.step(run, seq=2), blobs=records.blobs(content)).result(30)
+        step = records.step(run, seq=2, output_hash=records.hash(content))
+        store.write(step, blobs=records.blobs(content)).result(30)
+        assert store.read(step.output_hash) == content
         assert [step.seq for step in store.recording(run.id).steps] == [2]
         assert store.check().ok
 

@@ -132,6 +132,18 @@ def test_request_bodies_come_back_byte_for_byte(store, records):
     assert store.check().ok
 
 
+def test_the_chain_stays_when_the_final_record_comes_without_the_body(store, records):
+    run = records.run()
+    body = list(_requests(5))[-1]
+    message = records.message(run, body)
+    _write(store, run, replace(message, status="running", exchanges=()), blobs=records.blobs(body))
+    [before] = store.load("messages")
+    store._writer._content.rolled_back()
+    _write(store, message, blobs=records.blobs(b"{}"))
+    [after] = store.load("messages")
+    assert after["request_chain"] == before["request_chain"] is not None
+
+
 def test_a_second_process_continues_the_chain(store, url, records):
     run = records.run()
     *earlier, last = _requests(9)
