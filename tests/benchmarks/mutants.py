@@ -1,6 +1,6 @@
 """How many small faults the tests notice: a fixed draw of mutants, each run against the tests of its part.
 
-    python tests/benchmarks/mutants.py --report docs/mutants.md
+    TMPDIR=/dev/shm python tests/benchmarks/mutants.py --report docs/mutants.md
 
 A mutant is the source with one expression or statement changed. Sources and tests are copied to a temporary folder,
 and the mutants are made there. Every mutant runs in a process forked from this one, which has loaded the libraries
@@ -35,7 +35,11 @@ KEYS = tuple(
     for name in ("request_vectors", "request_rules", "tool_keys", "canonical_json", "key_command")
 )
 """The properties come after the examples, which are quicker to fail."""
-STORE = ["tests/unit/store/test_parts.py", "tests/unit/store/test_values_on_disk.py", "tests/contract/store"]
+STORE = (
+    *(f"tests/contract/store/test_store_{name}.py" for name in ("records", "tables", "runs", "maintenance")),
+    *(f"tests/contract/store/test_store_{name}.py" for name in ("opening", "cases", "size")),
+    *("tests/unit/store/test_parts.py", "tests/unit/store/test_values_on_disk.py"),
+)
 SLOW = "two_processes or alembic or kill or many_writers or room or library or comes_back or read_only_folder"
 
 

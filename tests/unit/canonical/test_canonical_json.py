@@ -83,6 +83,10 @@ def test_different_values_have_different_forms(left, right):
         (1e21, "1e+21"),
         (1.25e300, "1.25e+300"),
         (-123.5, "-123.5"),
+        (1.5, "1.5"),
+        (0.5, "0.5"),
+        (0.015, "0.015"),
+        (123456789012345680000.0, "123456789012345680000"),
         (333333333.33333329, "333333333.3333333"),
         (5e-324, "5e-324"),
         (True, "true"),
@@ -102,6 +106,7 @@ def test_different_values_have_different_forms(left, right):
 )
 def test_forms(value, form):
     assert canonical_json(value).decode() == form
+    assert exact_json(value).decode() == form
 
 
 @pytest.mark.parametrize(
