@@ -136,10 +136,13 @@ def part_names(data: bytes, where: str) -> set[Hash]:
     return (needed | whole) - inline
 
 
+_HASHES = {"input_hash", "input_order", "output_hash", "output_order", "request_hash", "body_hash"}
+
+
 def _whole(line: Any) -> Iterator[Hash]:
     """Hashes of content that a record line refers to, wherever it stands in the line."""
     for key, value in line.items():
-        if isinstance(value, str) and key in {"input_hash", "output_hash", "request_hash", "body_hash"}:
+        if isinstance(value, str) and key in _HASHES:
             yield value
         elif key == "run" and isinstance(value, dict):
             yield from _whole(value)

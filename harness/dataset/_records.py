@@ -98,8 +98,10 @@ def content_of(record: RunRecord | StepRecord | MessageRecord | VolatileRecord) 
     """Hashes of the content that a record refers to."""
     if isinstance(record, MessageRecord):
         return [record.request_hash, *(e.body_hash for e in record.exchanges if e.body_hash is not None)]
-    if isinstance(record, RunRecord | StepRecord):
-        return [digest for digest in (record.input_hash, record.output_hash) if digest is not None]
+    if isinstance(record, RunRecord):
+        return [digest for digest in (record.input_hash, record.input_order, record.output_hash) if digest is not None]
+    if isinstance(record, StepRecord):
+        return [digest for digest in (record.input_hash, record.output_hash, record.output_order) if digest is not None]
     return []
 
 

@@ -13,6 +13,7 @@ from harness.gateway._secrets import Credentials
 from harness.session import Change, Frame
 
 MODEL_ENDPOINTS = ("/chat/completions", "/responses", "/embeddings", "/completions", "/moderations")
+_GENERATING = ("/chat/completions", "/responses", "/completions")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,11 @@ class Outgoing:
         """Whether the path is one of the endpoints that answer with a model's output."""
         return self.method == "POST" and self.path.rstrip("/").endswith(MODEL_ENDPOINTS)
 
+    @property
+    def _generates(self) -> bool:
+        """Whether the endpoint takes a generation's parameters: an embedding asked with a temperature is an error."""
+        return self.is_model_call and self.path.rstrip("/").endswith(_GENERATING)
+
     def keys(self, volatile: Iterable[tuple[str, str]]) -> RequestKeys:
         """Exact and semantic key of the request."""
         return request_keys(
@@ -75,12 +81,15 @@ class Outgoing:
         )
 
     def changed(self, frame: Frame) -> Outgoing:
-        """The request with the fork's change of model or parameter, where the enclosing step is the fork step."""
+        """The request with the fork's change of model or parameter, inside the fork step and all steps below it."""
         change = frame.run.plan.change
-        if change is None or change.kind not in {"model", "param"} or change.at != frame.step.record.address:
+        if change is None or change.kind not in {"model", "param"} or not frame.within(change):
             return self
-        body = _with_field(self.body, _field(change), change.value)
-        if body is None or body == self.body:
+        body = _with_field(self.body, _field(change), change.value, add=self._generates)
+        if body is None:
+            return self
+        frame.run.applied = True
+        if body == self.body:
             return self
         return replace(self, body=body, stored=self.credentials.removed(body), rewritten=True)
 
@@ -89,8 +98,11 @@ def _field(change: Change) -> str:
     return "model" if change.kind == "model" else change.name
 
 
-def _with_field(body: bytes, name: str, value: Any) -> bytes | None:
-    """The JSON object with one top-level field set and every other byte kept; ``None`` when it is no object."""
+def _with_field(body: bytes, name: str, value: Any, *, add: bool = True) -> bytes | None:
+    """The JSON object with one top-level field set and every other byte kept.
+
+    ``None`` when it is no object, or has no such field and none is to be added.
+    """
     try:
         text = body.decode()
         span, end = _find_field(text, name)
@@ -99,6 +111,8 @@ def _with_field(body: bytes, name: str, value: Any) -> bytes | None:
     written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if span is not None:
         return f"{text[: span[0]]}{written}{text[span[1] :]}".encode()
+    if not add:
+        return None
     comma = "" if text[:end].rstrip().endswith("{") else ","
     return f"{text[:end]}{comma}{json.dumps(name)}:{written}{text[end:]}".encode()
 

@@ -15,6 +15,9 @@ from harness.record import Exchange, Hash, MessageRecord
 from harness.session import Answer, Frame, RunState
 
 
+_RETRY = frozenset({"retry-after", "retry-after-ms", "x-should-retry"})
+
+
 @dataclass(frozen=True, slots=True)
 class Served:
     """The recorded final attempt: status, headers, and the body as received."""
@@ -27,9 +30,15 @@ class Served:
 
     @property
     def headers(self) -> list[tuple[str, str]]:
-        """The kept headers; a length that no longer fits the body is left out."""
+        """The kept headers, without a length that no longer fits the body.
+
+        A failure is the last attempt of its call: an SDK that waits and tries again would get the same answer.
+        """
         size = str(len(self.body))
-        return [pair for pair in self.exchange.headers if pair[0].lower() != "content-length" or pair[1] == size]
+        kept = [pair for pair in self.exchange.headers if pair[0].lower() != "content-length" or pair[1] == size]
+        if self.exchange.status is None or self.exchange.status < 400:
+            return kept
+        return [*(pair for pair in kept if pair[0].lower() not in _RETRY), ("x-should-retry", "false")]
 
     def error(self) -> tuple[str, str] | None:
         """Type name and message of the recorded transport error, if there was one.

@@ -88,7 +88,7 @@ def begin(spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> B
     if answer is None:
         run.emit(record, blobs={before.hash: before.data} if before else None)
     inner = f"{scope}/{spec.name}" if scope else spec.name
-    frame = Frame(run, StepHandle(record), inner)
+    frame = Frame(run, StepHandle(record), inner, parent)
     return Begun(frame, bound, before, run.plan.clock.monotonic(), answer, forced)
 
 
@@ -106,6 +106,8 @@ def _apply_change(
     change = parent.run.plan.change
     if change is None or not change.addresses(scope, spec.name, occurrence):
         return None
+    if change.kind in {"input", "output"}:
+        parent.run.applied = True
     if change.kind == "output":
         return (change.value,)
     if change.kind == "input":

@@ -55,7 +55,8 @@ class Prompt:
     def _held(self) -> str:
         frame = current()
         change = frame.run.plan.change if frame else None
-        if change is not None and change.kind == "prompt" and change.name == self.name:
+        if frame is not None and change is not None and change.kind == "prompt" and change.name == self.name:
+            frame.run.applied = True
             return str(change.value)
         return self._text
 
@@ -69,6 +70,7 @@ class Prompt:
         frame.run.emit(
             VolatileRecord(
                 run_id=frame.run.id,
+                step_id=frame.step.record.id,
                 scope=frame.scope,
                 name=name,
                 occurrence=frame.run.occurrence("volatile", frame.scope, name),

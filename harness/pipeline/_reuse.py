@@ -26,9 +26,11 @@ def take_over(frame: Frame, answer: StepAnswer) -> tuple[list[Record], dict[Hash
         elif item.step_id in ids:
             records.append(_message(run, item, ids))
     for value in recording.volatile:
-        if value.scope == frame.scope or value.scope.startswith(f"{frame.scope}/"):
+        inside = value.scope == frame.scope or value.scope.startswith(f"{frame.scope}/")
+        # The scope alone would take over what other visits of an equally named step drew.
+        if value.step_id in ids or (inside and value.step_id is None):
             run.occurrence("volatile", value.scope, value.name)
-            records.append(replace(value, run_id=run.id))
+            records.append(replace(value, run_id=run.id, step_id=ids[value.step_id] if value.step_id else None))
     blobs = {digest: recording.read(digest) for record in records for digest in _content(record)}
     return records, blobs
 

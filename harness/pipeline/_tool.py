@@ -163,7 +163,7 @@ def _begin(spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
         started_at=run.plan.clock.now(),
     )
     inner = f"{scope}/{spec.step.name}" if scope else spec.step.name
-    begun = Begun(Frame(run, StepHandle(record), inner), bound, before, run.plan.clock.monotonic())
+    begun = Begun(Frame(run, StepHandle(record), inner, parent), bound, before, run.plan.clock.monotonic())
     # Whoever answers it, a recording made of this run needs the arguments.
     run.emit(record, blobs={before.hash: before.data} if before else None)
     return begun, _without_body(spec, begun, call)
@@ -183,9 +183,13 @@ def _without_body(spec: ToolSpec, begun: Begun, call: ToolCall) -> tuple[Any] | 
         return None
     if spec.determinism is None:
         raise _stop(begun, ToolUndeclared, _undeclared(spec))
-    found = plan.resolver.tool(call) if plan.resolver is not None else None
+    touched = plan.resolver is not None and plan.resolver.touches(call)
+    found = plan.resolver.tool(call) if plan.resolver is not None and not touched else None
     if spec.determinism == "side-effect" and plan.dry:
-        return _dry(spec, begun, found)
+        return _dry(spec, begun, found, touched=touched)
+    if touched:
+        # What it was recorded to return came of calls that the change alters; those are made again inside.
+        return None
     if found is not None:
         return (_recorded(begun, found, "answered"),)
     if plan.mode is Mode.REPLAY:
@@ -219,16 +223,19 @@ def _missing(spec: ToolSpec, begun: Begun, call: ToolCall) -> str:
     return f"tool {where!r} was not recorded with arguments {shown}: {why}; use --mode auto to call it"
 
 
-def _dry(spec: ToolSpec, begun: Begun, found: StepAnswer | None) -> tuple[Any]:
+def _dry(spec: ToolSpec, begun: Begun, found: StepAnswer | None, *, touched: bool) -> tuple[Any]:
     arguments = plain(begun.before.data) if begun.before else None
     entry = {"tool": spec.step.name, "arguments": arguments}
     if found is not None:
         output = _recorded(begun, found, "dry", log={**entry, "answered_by": "recording"})
         return (output,)
     if spec.stand_in is _UNSET:
+        why, advice = "was not recorded with these arguments", ", or record a run that makes this call"
+        if touched:
+            why, advice = "was recorded with calls inside it that the change alters", ""
         text = (
-            f"side effect {spec.step.name!r} is not executed here, was not recorded with these arguments and has "
-            "no stand-in; declare @harness.tool(stand_in=…) or pass --allow-side-effects"
+            f"side effect {spec.step.name!r} is not executed here, {why} and has no stand-in; "
+            f"declare @harness.tool(stand_in=…){advice}"
         )
         raise _stop(begun, SideEffectBlocked, text)
     bound = begun.arguments

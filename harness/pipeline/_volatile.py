@@ -50,5 +50,6 @@ def _value(name: str, fresh: Callable[[], str]) -> Any:
         run.misses.append(text)
         raise RecordingMissing(text)
     value = found.value if found is not None else fresh()
-    run.emit(VolatileRecord(run_id=run.id, scope=scope, name=name, occurrence=occurrence, value=value))
+    step = frame.step.record.id
+    run.emit(VolatileRecord(run_id=run.id, step_id=step, scope=scope, name=name, occurrence=occurrence, value=value))
     return value

@@ -123,7 +123,8 @@ class _Execution:
         bound = bind(spec.signature, args, kwargs)
         block = current_block()
         change = block.plan.change if block else None
-        if change is not None and change.kind == "input" and change.addresses("", spec.name, 0):
+        changed = change is not None and change.kind == "input" and change.addresses("", spec.name, 0)
+        if change is not None and changed:
             change_input(bound, change.name, change.value, spec.name)
         taken = snapshot(bound.arguments)
         self.args, self.kwargs = bound.args, bound.kwargs
@@ -134,6 +135,7 @@ class _Execution:
             blobs={taken.hash: taken.data} if taken else None,
             code_version=code,
         )
+        self.frame.run.applied = changed
         self.committed: Future[None] = Future()
         self._entered = entered(self.frame)
 

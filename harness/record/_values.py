@@ -60,6 +60,8 @@ class RunRecord:
     started_at: datetime
     ended_at: datetime | None = None
     input_hash: Hash | None = None
+    input_order: Hash | None = None
+    """Of the input with its dicts in the order they had; ``None`` when that is the sorted order of the snapshot."""
     output_hash: Hash | None = None
     error: str | None = None
     tags: tuple[str, ...] = ()
@@ -98,6 +100,8 @@ class StepRecord:
     input_hash: Hash | None = None
     output_hash: Hash | None = None
     """Snapshot hashes; ``None`` when the value could not be serialised."""
+    output_order: Hash | None = None
+    """Of the output with its dicts in the order they had; ``None`` when that is the sorted order of the snapshot."""
     mutated: bool = False
     """An argument was changed by the body, so the step is never skipped."""
     reused_from: str | None = None
@@ -189,6 +193,8 @@ class VolatileRecord:
     """A declared volatile value: the clock, an id, a random number."""
 
     run_id: str
+    step_id: str | None = None
+    """The step it was drawn in; ``None`` outside any step."""
     scope: str
     name: str
     occurrence: int

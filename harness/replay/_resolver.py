@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from harness.pipeline import NotReusable, restore
 from harness.record import Recording, StepRecord, VolatileRecord
@@ -27,7 +27,8 @@ class ForkAnswers:
         self._parent = parent
         self._lock = threading.Lock()
         self._visits: defaultdict[tuple[str, str], int] = defaultdict(int)
-        self._skippable = _skippable(parent, change) if same_code else {}
+        self._touched = frozenset(step_id for layer in layers for step_id in _touched(layer, change))
+        self._skippable = _skippable(parent, self._touched) if same_code else {}
 
     @property
     def recordings(self) -> Sequence[Recording]:
@@ -45,6 +46,11 @@ class ForkAnswers:
     def tool(self, call: ToolCall) -> StepAnswer | None:
         """The recorded result of a tool call, or ``None``."""
         return self._answers.tool(call)
+
+    def touches(self, call: ToolCall) -> bool:
+        """Whether the recorded body of this tool call holds something that the change addresses."""
+        found = self._answers.tool(call)
+        return found is not None and found.step.id in self._touched
 
     def volatile(self, scope: str, name: str, occurrence: int) -> VolatileRecord | None:
         """The recorded volatile value, or ``None``."""
@@ -77,9 +83,8 @@ def _decodes(answer: StepAnswer) -> bool:
     return True
 
 
-def _skippable(parent: Recording, change: Change) -> dict[tuple[str, str], list[StepRecord | None]]:
+def _skippable(parent: Recording, touched: Set[str]) -> dict[tuple[str, str], list[StepRecord | None]]:
     """Steps by (scope, key) in order of start; ``None`` where the body has to run."""
-    touched = _touched(parent, change)
     table: defaultdict[tuple[str, str], list[StepRecord | None]] = defaultdict(list)
     for step in parent.steps:
         if step.kind == "tool" or step.parent_id is None:
@@ -89,23 +94,39 @@ def _skippable(parent: Recording, change: Change) -> dict[tuple[str, str], list[
     return dict(table)
 
 
-def _touched(parent: Recording, change: Change) -> set[str]:
-    """Ids of the steps that the change addresses, and of all steps around them."""
-    parents = {step.id: step.parent_id for step in parent.steps}
-    touched: set[str] = set()
-    for step in parent.steps:
-        if change.addresses(step.scope, step.name, step.occurrence):
-            touched.add(step.id)
+def _touched(recording: Recording, change: Change) -> set[str]:
+    """Ids of the steps that the change addresses, of those whose calls or prompts it alters, and of all around them."""
+    parents = {step.id: step.parent_id for step in recording.steps}
+    addressed = {
+        step.id
+        for step in recording.steps
+        if step.kind != "tool" and change.addresses(step.scope, step.name, step.occurrence)
+    }
+    touched = set(addressed)
     if change.kind == "prompt":
-        users = {v.scope for v in parent.volatile if v.name == f"prompt:{change.name}"}
-        touched |= {step.id for step in parent.steps if _inner(step) in users}
-        touched |= {m.step_id for m in parent.messages if m.prompt_name == change.name and m.step_id}
-    for step_id in list(touched):
-        above = parents.get(step_id)
-        while above is not None:
-            touched.add(above)
-            above = parents.get(above)
-    return touched
+        touched |= _users(recording, change.name)
+    if change.kind in {"model", "param"}:
+        callers = {message.step_id for message in recording.messages if message.step_id}
+        touched |= {step_id for step_id in callers if addressed.intersection(_upwards(step_id, parents))}
+    return {step_id for one in touched for step_id in _upwards(one, parents)}
+
+
+def _upwards(step_id: str, parents: Mapping[str, str | None]) -> Iterator[str]:
+    """The step and all steps around it."""
+    at: str | None = step_id
+    while at is not None:
+        yield at
+        at = parents.get(at)
+
+
+def _users(recording: Recording, prompt: str) -> set[str]:
+    """Ids of the steps that use a prompt."""
+    used = [value for value in recording.volatile if value.name == f"prompt:{prompt}"]
+    users = {value.step_id for value in used if value.step_id}
+    users |= {message.step_id for message in recording.messages if message.prompt_name == prompt and message.step_id}
+    # Recordings of earlier versions hold the scope only.
+    scopes = {value.scope for value in used if value.step_id is None}
+    return users | {step.id for step in recording.steps if _inner(step) in scopes}
 
 
 def _inner(step: StepRecord) -> str:

@@ -80,6 +80,10 @@ class Resolver(Protocol):
         """The recorded result of a tool call, or ``None``."""
         ...
 
+    def touches(self, call: ToolCall) -> bool:
+        """Whether a change reaches into the recorded body of this tool call, so that its result does not hold."""
+        ...
+
     def volatile(self, scope: str, name: str, occurrence: int) -> VolatileRecord | None:
         """The recorded volatile value, or ``None``."""
         ...
@@ -129,6 +133,11 @@ class RecordedAnswers:
             if found is not None:
                 return StepAnswer(found, layer.recording)
         return None
+
+    def touches(self, call: ToolCall) -> bool:
+        """Plain replay changes nothing."""
+        del call
+        return False
 
     def volatile(self, scope: str, name: str, occurrence: int) -> VolatileRecord | None:
         """The first recording that holds the value answers."""

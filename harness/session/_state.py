@@ -141,6 +141,8 @@ class RunState:
         """Why answers were missing; a run with misses failed, whatever the application caught."""
         self.blocked: list[dict[str, Any]] = []
         """Side effects kept dry: tool, arguments, and what was returned instead."""
+        self.applied = False
+        """Whether the plan's change has taken effect anywhere in the run."""
         self._lock = threading.Lock()
         self._seq = 0
         self._places: dict[str, int] = {}
@@ -258,6 +260,18 @@ class Frame:
     step: StepHandle
     scope: str
     """Path of the enclosing steps, this one included; empty at the root."""
+    outer: Frame | None = None
+    """Of the step around this one; ``None`` at the root."""
+
+    def within(self, change: Change) -> bool:
+        """Whether the change addresses this step or one around it. Tools are no fork steps, but lie in them."""
+        frame: Frame | None = self
+        while frame is not None:
+            step = frame.step.record
+            if step.kind != "tool" and change.addresses(step.scope, step.name, step.occurrence):
+                return True
+            frame = frame.outer
+        return False
 
 
 _frame: ContextVar[Frame | None] = ContextVar("goldfork_frame", default=None)

@@ -24,8 +24,10 @@ _REFERENCES = (
     ("message", "request", "SELECT t.id, t.request_hash FROM messages t {} t.request_hash"),
     ("exchange of message", "body", "SELECT t.message_id, t.body_hash FROM exchanges t {} t.body_hash"),
     ("run", "input", "SELECT t.id, t.input_hash FROM runs t {} t.input_hash"),
+    ("run", "ordered input", "SELECT t.id, t.input_order FROM runs t {} t.input_order"),
     ("run", "output", "SELECT t.id, t.output_hash FROM runs t {} t.output_hash"),
     ("step", "input", "SELECT t.id, t.input_hash FROM steps t {} t.input_hash"),
+    ("step", "ordered output", "SELECT t.id, t.output_order FROM steps t {} t.output_order"),
     ("step", "output", "SELECT t.id, t.output_hash FROM steps t {} t.output_hash"),
     ("tool_cache entry", "output", "SELECT t.key, t.output_hash FROM tool_cache t {} t.output_hash"),
 )

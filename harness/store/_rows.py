@@ -25,13 +25,13 @@ RULES: Final = "v1"
 # fmt: off
 RUN: Final = (
     "id", "workflow", "status", "mode", "arm", "trial", "case", "experiment", "owner", "heartbeat_at", "started_at",
-    "ended_at", "input_hash", "output_hash", "error", "tags", "meta", "parent_run_id", "fork_step", "change",
-    "code_version", "fidelity", "usable", "rules",
+    "ended_at", "input_hash", "input_order", "output_hash", "error", "tags", "meta", "parent_run_id", "fork_step",
+    "change", "code_version", "fidelity", "usable", "rules",
 )
 STEP: Final = (
     "id", "run_id", "parent_step_id", "seq", "name", "kind", "scope", "occurrence", "step_key", "status", "state",
-    "determinism", "ttl", "version", "input_hash", "output_hash", "mutated", "reused_from", "error", "started_at",
-    "duration_ms",
+    "determinism", "ttl", "version", "input_hash", "output_hash", "output_order", "mutated", "reused_from", "error",
+    "started_at", "duration_ms",
 )
 MESSAGE: Final = (
     "id", "run_id", "step_id", "seq", "scope", "method", "endpoint", "provider", "exact_key", "semantic_key",
@@ -44,7 +44,7 @@ MESSAGE: Final = (
 REQUEST_CHAIN: Final = MESSAGE.index("request_chain")
 EXCHANGE: Final = ("message_id", "attempt", "status", "headers", "body_hash", "chunks", "error")
 CHUNK: Final = ("message_id", "number", "data", "offset_ms")
-VOLATILE: Final = ("run_id", "scope", "name", "occurrence", "value")
+VOLATILE: Final = ("run_id", "step_id", "scope", "name", "occurrence", "value")
 OUTBOX: Final = ("kind", "id", "state", "attempts", "created_at")
 
 _INT64 = range(-(2**63), 2**63)
@@ -82,6 +82,7 @@ def run_row(run: RunRecord, to: Packing, now: datetime) -> tuple[Any, ...]:
         to.time(run.started_at),
         to.time(run.ended_at),
         _hash(run.input_hash),
+        _hash(run.input_order),
         _hash(run.output_hash),
         _text(run.error),
         pack_json(list(run.tags)),
@@ -115,6 +116,7 @@ def step_row(step: StepRecord, to: Packing) -> tuple[Any, ...]:
         _text(step.version),
         _hash(step.input_hash),
         _hash(step.output_hash),
+        _hash(step.output_order),
         step.mutated,
         _text(step.reused_from),
         _text(step.error),
@@ -193,6 +195,7 @@ def volatile_row(value: VolatileRecord, to: Packing) -> tuple[Any, ...]:
     """A row of ``volatile``."""
     return (
         to.id(value.run_id),
+        to.id(value.step_id),
         pack_text(value.scope),
         pack_text(value.name),
         value.occurrence,
@@ -203,7 +206,7 @@ def volatile_row(value: VolatileRecord, to: Packing) -> tuple[Any, ...]:
 def to_run(row: Mapping[str, Any]) -> RunRecord:
     """A row of ``runs`` as a record."""
     plain = ("id", "workflow", "status", "mode", "arm", "trial", "case", "experiment", "owner", "started_at",
-             "ended_at", "input_hash", "output_hash", "error", "parent_run_id", "fork_step", "change",
+             "ended_at", "input_hash", "input_order", "output_hash", "error", "parent_run_id", "fork_step", "change",
              "code_version", "fidelity")  # fmt: skip
     return RunRecord(
         **{name: row[name] for name in plain},
@@ -216,7 +219,8 @@ def to_run(row: Mapping[str, Any]) -> RunRecord:
 def to_step(row: Mapping[str, Any]) -> StepRecord:
     """A row of ``steps`` as a record."""
     plain = ("id", "run_id", "seq", "name", "kind", "scope", "occurrence", "status", "state", "determinism", "ttl",
-             "version", "input_hash", "output_hash", "reused_from", "error", "started_at", "duration_ms")  # fmt: skip
+             "version", "input_hash", "output_hash", "output_order", "reused_from", "error", "started_at",
+             "duration_ms")  # fmt: skip
     return StepRecord(
         **{name: row[name] for name in plain},
         parent_id=row["parent_step_id"],

@@ -44,6 +44,7 @@ class Run(Table, table=True):
     started_at: datetime = column(Time, "Start.")
     ended_at: datetime | None = column(Time, "End; null while it runs.", nullable=True)
     input_hash: str | None = column(Sha256, "Snapshot of the input.", nullable=True)
+    input_order: str | None = column(Sha256, "The input in its own key order; null if sorted.", nullable=True)
     output_hash: str | None = column(Sha256, "Snapshot of the output.", nullable=True)
     error: str | None = column(Words, "Type and message of the exception that ended it.", nullable=True)
     tags: list[str] = column(Json, "JSON list of tags.")
@@ -79,6 +80,7 @@ class Step(Table, table=True):
     version: str | None = column(Words, "Version tag of the tool or step.", nullable=True)
     input_hash: str | None = column(Sha256, "Snapshot of the inputs; null when not serialisable.", nullable=True)
     output_hash: str | None = column(Sha256, "Snapshot of the output; null when not serialisable.", nullable=True)
+    output_order: str | None = column(Sha256, "The output in its own key order; null if sorted.", nullable=True)
     mutated: bool = column(Boolean, "The body changed an argument.")
     reused_from: str | None = column(Words, "Step whose output was taken over.", nullable=True)
     error: str | None = column(Words, "Type and message of the exception.", nullable=True)
@@ -219,6 +221,7 @@ class Volatile(Table, table=True):
 
     seq: int | None = column(BigKey, "Order of arrival.", primary_key=True)
     run_id: str = column(Id, "The run.")
+    step_id: str | None = column(Id, "The step it was drawn in.", nullable=True)
     scope: str = column(Words, "Names of the enclosing steps, /-joined.")
     name: str = column(Words, "Kind of value: now, uuid, random.")
     occurrence: int = column(Integer, "How many of this name came before it in this scope.")

@@ -196,7 +196,8 @@ def main() -> None:
         base = found[0]["*empty harness store*"] if name == "harness store" else 0
         growth = f"{(b3 - b2) / (b2 - b1):.2f}" if b2 > b1 else "–"
         versus = f"{b3 / found[2]['harness store']:.1f}"
-        rows.append([name, *(f"{one[name]:,}" for one in found), growth, f"{(b3 - base) / sizes[2]:,.0f}", versus])
+        each = f"{(b3 - base) / sizes[2]:,.0f}" if b3 > b1 else "–"
+        rows.append([name, *(f"{one[name]:,}" for one in found), growth, each, versus])
     say(heading(["openai", "sqlalchemy", "vcrpy"], also={"SQLite": sqlite3.sqlite_version}))
     a, b, c = sizes
     columns = [f"bytes, {turns} turns" for turns in sizes]
