@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -51,6 +52,14 @@ def _common(
     _Options.debug = debug
 
 
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+
+
+def visible(text: str) -> str:
+    """Characters that control, hide or reorder spelled out: text of a model must not drive the terminal."""
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
 def console(*, json: bool = False) -> Console:
     """The console for people: stdout, or stderr when stdout is for a machine."""
     return Console(stderr=json, highlight=False, soft_wrap=False)
@@ -74,5 +83,7 @@ def main() -> None:
     except (GoldforkError, GoldforkStop) as error:
         if _Options.debug:
             raise
-        sys.stderr.write(f"goldfork: {error}\n")
+        sys.stderr.write(f"goldfork: {visible(str(error))}\n")
         raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.canonical import parse_json
-from harness.cli._app import JsonOption, app, console, print_json
+from harness.cli._app import JsonOption, app, console, print_json, visible
 from harness.curation import Draft, Place, Snapshot, Staged, dataset_at, snapshot, stage, totals
 from harness.dataset import Case, Check, DatasetDiff, FieldChange, GoldenDataset, check, diff
 from harness.errors import CanonicalError, DatasetError, DatasetMissing, UsageError
@@ -29,7 +29,6 @@ dataset_app = typer.Typer(
 app.add_typer(dataset_app, name="dataset")
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 PathArgument = Annotated[str, typer.Argument(help="The dataset's folder, or its name in the folder of datasets.")]
 
 
@@ -322,18 +321,13 @@ def _person() -> str:
         raise UsageError("it is unknown who approves; say it with --by NAME") from None
 
 
-def _visible(text: str) -> str:
-    """Characters that control, hide or reorder spelled out: text of a case must not drive the terminal."""
-    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
 def _cell(text: str) -> Text:
-    return Text(_visible(text))
+    return Text(visible(text))
 
 
 def _say(text: str, *, style: str | None = None) -> None:
     """One line for people, never wrapped: what is piped into grep stays whole."""
-    console().print(Text(_visible(text), style=style or ""), soft_wrap=True)
+    console().print(Text(visible(text), style=style or ""), soft_wrap=True)
 
 
 def _short(value: Any) -> str:

@@ -146,7 +146,8 @@ def run(dataset: GoldenDataset, options: EvalOptions) -> ExperimentResult:
         def show(progress: Progress) -> None:
             counts = progress.counts
             cost = "" if counts.cost_spent is None else f" · {counts.cost_spent:.4f} {counts.currency}"
-            spent = f"{counts.tokens_spent} tokens spent, {counts.tokens_saved} saved{cost}"
+            least = "at least " if counts.unknown_spent else ""
+            spent = f"{least}{counts.tokens_spent} tokens spent, {counts.tokens_saved} saved{cost}"
             bar.update(task, completed=progress.done, total=progress.total, description=spent)
 
         return run_experiment(dataset, options, store=process_store(settings), progress=show)

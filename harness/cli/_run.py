@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 from rich.tree import Tree
 
-from harness.cli._app import JsonOption, app, console, print_json
+from harness.cli._app import JsonOption, app, console, print_json, visible
 from harness.errors import UsageError
 from harness.record import MessageRecord, Recording, StepRecord
-from harness.replay import RunOutcome, code_version, compare, content, fork_run, load_target, replay_run
-from harness.session import Change, process_store
+from harness.replay import Counts, RunOutcome, code_version, compare, content, fork_run, load_target, replay_run
+from harness.session import Change, process_store, require_usable
 from harness.store import RunStatus, RunSummary
 
 run_app = typer.Typer(help="Look at recorded runs, replay them, fork them at a step.", no_args_is_help=True)
@@ -30,7 +31,7 @@ def list_runs(
     *,
     workflow: Annotated[str, typer.Option(help="Only runs of this workflow.")] = "",
     status: Annotated[RunStatus | None, typer.Option(help="Only runs that ended, or stand, so.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many, newest first.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many, newest first.")] = 20,
     json: JsonOption = False,
 ) -> None:
     """List runs, newest first. Example: goldfork run list --workflow triage --status error."""
@@ -44,7 +45,9 @@ def list_runs(
         table.add_column(title, overflow="fold")
     for row in rows:
         started = row.started_at.strftime("%Y-%m-%d %H:%M:%S")
-        table.add_row(row.id, row.workflow, row.status, row.mode, row.arm, row.case or "", started)
+        table.add_row(
+            row.id, Text(visible(row.workflow)), row.status, row.mode, row.arm, Text(visible(row.case or "")), started
+        )
     console().print(table if rows else "No runs yet: call a workflow, or see docs/quickstart.md.")
 
 
@@ -65,6 +68,7 @@ def _run_row(row: RunSummary) -> dict[str, Any]:
         "messages": row.messages,
         "tokens": {"input": row.input_tokens, "output": row.output_tokens},
         "cost": None if row.cost is None else f"{row.cost:f}",
+        "currency": row.currency,
         "error": row.error,
     }
 
@@ -87,7 +91,7 @@ def show_run(run: RunArgument, *, json: JsonOption = False) -> None:
         )
         return
     root = recording.steps[0] if recording.steps else None
-    tree = Tree(f"[bold]{recording.run.workflow}[/] {recording.run.id} · {recording.run.status}")
+    tree = Tree(Text(visible(f"{recording.run.workflow} {recording.run.id} · {recording.run.status}")))
     branches = {root.id: tree} if root else {}
     items: list[StepRecord | MessageRecord] = [*recording.steps[1:], *recording.messages]
     for item in sorted(items, key=lambda item: item.seq):
@@ -98,16 +102,19 @@ def show_run(run: RunArgument, *, json: JsonOption = False) -> None:
     console().print(tree)
 
 
-def _step_line(step: StepRecord) -> str:
-    note = f" [red]{step.status}[/]" if step.status != "ok" else ""
+def _step_line(step: StepRecord) -> Text:
+    note = f" {step.status}" if step.status != "ok" else ""
     hash_ = (step.output_hash or "-")[:8]
-    return f"[bold]{step.name}[/] {step.kind} · {step.state}{note} · {step.duration_ms:.0f} ms · {hash_}"
+    line = f"{step.name} {step.kind} · {step.state}{note} · {step.duration_ms:.0f} ms · {hash_}"
+    return Text(visible(line), style="red" if note else "")
 
 
-def _message_line(message: MessageRecord) -> str:
+def _message_line(message: MessageRecord) -> Text:
     used = "? tokens" if message.usage.total is None else f"{message.usage.total} tokens"
-    cost = "" if message.cost is None else f" · {message.cost:f} USD"
-    return f"{message.endpoint} {message.model or ''} · {message.cache_state} · {used}{cost} · {message.status}"
+    cost = "" if message.cost is None else f" · {message.cost:f} {message.currency}"
+    return Text(
+        visible(f"{message.endpoint} {message.model or ''} · {message.cache_state} · {used}{cost} · {message.status}")
+    )
 
 
 def _step_json(step: StepRecord) -> dict[str, Any]:
@@ -137,6 +144,7 @@ def _message_json(message: MessageRecord) -> dict[str, Any]:
         "input_tokens": message.usage.input_tokens,
         "output_tokens": message.usage.output_tokens,
         "cost": None if message.cost is None else f"{message.cost:f}",
+        "currency": message.currency,
         "latency_ms": message.latency_ms,
     }
 
@@ -144,7 +152,7 @@ def _message_json(message: MessageRecord) -> dict[str, Any]:
 @run_app.command("replay")
 def replay(run: RunArgument, *, target: TargetOption, code: CodeOption = "", json: JsonOption = False) -> None:
     """Run the current code with all answers from the recording, and say what differs. Costs nothing."""
-    parent = _recording(run)
+    parent = require_usable(_recording(run))
     outcome = replay_run(
         parent,
         target=load_target(target),
@@ -169,7 +177,7 @@ def fork(
 
     Example: goldfork run fork triage --target app:triage --at draft --set prompt:draft=@new.txt
     """
-    parent = _recording(run)
+    parent = require_usable(_recording(run))
     outcome = fork_run(
         parent,
         target=load_target(target),
@@ -210,21 +218,25 @@ def _show(outcome: RunOutcome, *, json: bool) -> None:
         console().print(
             f"steps: {counts.steps_reused} reused, {counts.steps_run} run · tools: {counts.tools_answered} answered, "
             f"{counts.tools_called} called, {counts.tools_dry} dry · "
-            f"tokens: {counts.tokens_spent} spent, {counts.tokens_saved} saved"
+            f"tokens: {_tokens(counts)}"
         )
         for line in (*outcome.misses, *([outcome.error] if outcome.error and not outcome.misses else [])):
-            console().print(line, style="red", markup=False)
+            console().print(visible(line), style="red", markup=False)
     if outcome.status != "ok":
         raise typer.Exit(1)
+
+
+def _tokens(counts: Counts) -> str:
+    spent = f"{'at least ' * (counts.unknown_spent > 0)}{counts.tokens_spent} spent"
+    return f"{spent}, {'at least ' * (counts.unknown_saved > 0)}{counts.tokens_saved} saved"
 
 
 def outcome_json(outcome: RunOutcome) -> dict[str, Any]:
     """The machine form of a replay or fork (docs/json.md)."""
     counts = outcome.counts
+    tokens = dict(zip(("spent", "saved"), counts.tokens, strict=True))
     money = {
-        "spent": None if counts.cost_spent is None else f"{counts.cost_spent:f}",
-        "saved": None if counts.cost_saved is None else f"{counts.cost_saved:f}",
-        "currency": counts.currency,
+        side: None if cost is None else f"{cost:f}" for side, cost in zip(("spent", "saved"), counts.cost, strict=True)
     }
     fork_part = {} if outcome.change is None else {"at": outcome.change.at, "change": outcome.change.as_dict()}
     return {
@@ -235,8 +247,9 @@ def outcome_json(outcome: RunOutcome) -> dict[str, Any]:
         "error": outcome.error,
         "missing": list(outcome.misses),
         **_diff_json(outcome.diff),
-        "tokens": {"spent": counts.tokens_spent, "saved": counts.tokens_saved},
-        "cost": money,
+        "tokens": tokens,
+        "unknown_usage": {"spent": counts.unknown_spent, "saved": counts.unknown_saved},
+        "cost": {**money, "currency": counts.currency},
         "provider_calls": counts.provider_calls,
         "undeclared": list(outcome.undeclared),
         "drift": list(outcome.drift),
@@ -257,10 +270,10 @@ def _print_diff(diff: Any) -> None:
         table.add_column(title)
     words = {True: "equal", False: "[yellow]differs[/]", None: "-"}
     for step in diff.steps:
-        table.add_row(step.address, step.state, words[step.equal])
+        table.add_row(Text(visible(step.address)), step.state, words[step.equal])
     out = console()
     out.print(table)
     first = diff.first_divergence
-    out.print(f"first divergence: {first}" if first else "no step differs")
+    out.print(visible(f"first divergence: {first}") if first else "no step differs", markup=False)
     for change in diff.output:
-        out.print(f"  {change.path}: {change.kind}", markup=False)
+        out.print(visible(f"  {change.path}: {change.kind}"), markup=False)

@@ -104,20 +104,20 @@ def _recording_pieces(recording: Recording) -> Iterator[Piece]:
         if digest is not None:
             hashes.setdefault(digest, path)
     for step in recording.steps:
-        yield f"$.steps[{step.address}]", {"error": step.error}
+        yield f"$.steps[{step.seq}]", {"error": step.error, "name": step.name, "scope": step.scope}
         for digest, side in ((step.input_hash, "input"), (step.output_hash, "output")):
             if digest is not None:
-                hashes.setdefault(digest, f"$.steps[{step.address}].{side}")
+                hashes.setdefault(digest, f"$.steps[{step.seq}].{side}")
     for digest, path in hashes.items():
         yield from _content_pieces(recording.read(digest), path)
     for number, message in enumerate(recording.messages):
         yield from _message_pieces(recording, message, f"$.messages[{number}]")
     for value in recording.volatile:
-        yield f"$.volatile[{value.name}]", value.value
+        yield f"$.volatile[{value.name}]", {"value": value.value, "scope": value.scope}
 
 
 def _message_pieces(recording: Recording, message: MessageRecord, path: str) -> Iterator[Piece]:
-    yield path, {"error": message.error, "params": dict(message.params)}
+    yield path, {"error": message.error, "params": dict(message.params), "scope": message.scope}
     yield from _content_pieces(recording.read(message.request_hash), f"{path}.request")
     for exchange in message.exchanges:
         headers = {name.lower(): value for name, value in exchange.headers}

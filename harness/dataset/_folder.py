@@ -29,6 +29,8 @@ class Folder:
             DatasetError: The name leads out of the folder, or the file cannot be read.
         """
         path = self.path(name)
+        if path.exists() and not path.is_file():
+            raise DatasetError(f"{name!r} of {str(self.root)!r} is not a regular file; put the file itself there")
         try:
             return path.read_bytes()
         except FileNotFoundError:

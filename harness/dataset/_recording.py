@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.canonical import RULES
 from harness.dataset._json import line_json, read_json
 from harness.dataset._records import (
     KINDS,
@@ -90,7 +91,7 @@ def decode(data: bytes, where: str, *, read_part: Callable[[Hash], bytes]) -> Re
     """The recording that a file holds; part files are read when their content is asked for.
 
     Raises:
-        DatasetError: A line is malformed, or the file is in a newer format.
+        DatasetError: A line is malformed, or the file is in a newer format or was made under other key rules.
     """
     lines = _lines(data, where)
     place, head = next(lines, (where, {}))
@@ -110,7 +111,6 @@ def decode(data: bytes, where: str, *, read_part: Callable[[Hash], bytes]) -> Re
         messages=tuple(sorted(found["message"], key=lambda message: message.seq)),
         volatile=tuple(found["volatile"]),
         read=index.read,
-        rules=head["rules"],
     )
 
 
@@ -293,6 +293,11 @@ def _head(line: dict[str, Any], place: str) -> RunRecord:
     unknown = sorted(set(line) - {"record", "format", "rules", "run"})
     if unknown or not isinstance(line.get("rules"), str):
         raise DatasetError(f"{place}: unknown key {unknown[0]!r}" if unknown else f"{place}: 'rules' is missing")
+    if line["rules"] != RULES:
+        raise DatasetError(
+            f"{place}: recorded under key rules {line['rules']!r}, this version uses {RULES!r}; "
+            "record it again, or use the version of goldfork that recorded it"
+        )
     run: RunRecord = from_dict("run", line.get("run"), place)
     return run
 

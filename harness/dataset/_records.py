@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from harness.dataset._case import first_problem
 from harness.errors import DatasetError
-from harness.record import MessageRecord, RunRecord, StepRecord, VolatileRecord
+from harness.record import LOCAL, MessageRecord, RunRecord, StepRecord, VolatileRecord
 from harness.redact import secret_headers
 
 KINDS: dict[str, type[Any]] = {
@@ -54,7 +54,8 @@ def public_message(message: MessageRecord) -> MessageRecord:
         )
         for exchange in message.exchanges
     )
-    return dataclasses.replace(message, provider=PROVIDER, exchanges=exchanges, error=_relative(message.error))
+    provider = LOCAL if message.provider == LOCAL else PROVIDER
+    return dataclasses.replace(message, provider=provider, exchanges=exchanges, error=_relative(message.error))
 
 
 def to_dict(value: Any) -> dict[str, Any]:

@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from harness.dataset import GoldenDataset
 from harness.errors import DatasetError, UsageError
 from harness.experiment._encoding import scores_from_list, scores_to_list
 from harness.experiment._evaluators import LoadedEvaluator
+from harness.experiment._identity import hashes_of
 from harness.experiment._summary import summarise
-from harness.experiment._values import ExperimentResult
+from harness.experiment._values import ExperimentResult, TrialHashes
 from harness.score import Score, TrialScores
 
 FORMAT = 1
@@ -26,6 +29,8 @@ class Baseline:
 
     trials: Mapping[tuple[str, int], Mapping[str, Score]] = field(default_factory=dict)
     """Scores by case and trial, then by name."""
+    hashes: Mapping[tuple[str, int], TrialHashes] | None = None
+    """What its trials gave, by case and trial; ``None`` when there is no baseline."""
     scores: Mapping[str, Score] = field(default_factory=dict)
     """Summary scores over the cases in question."""
     notes: tuple[str, ...] = ()
@@ -60,12 +65,15 @@ def read_baseline(dataset: GoldenDataset, evaluators: Sequence[LoadedEvaluator],
     usable = [evaluator for evaluator in evaluators if evaluator.name not in changed]
     summary = {score.name: score for score in summarise(units, usable)} if units else {}
     notes = [_changed_note(evaluator) for evaluator in sorted(changed)]
+    hashes = _hashes(data, dataset)
     if data.get("version") != dataset.version:
         notes.append(
             f"the baseline was accepted for version {data.get('version')} of {dataset.name!r}, this is version "
             f"{dataset.version}; run `goldfork baseline accept` to renew it"
         )
-    return Baseline(trials=trials, scores=summary, notes=tuple(notes))
+        # Another version may expect something else of the same output, so equal outputs prove no equal score.
+        hashes = {}
+    return Baseline(trials=trials, hashes=hashes, scores=summary, notes=tuple(notes))
 
 
 def _changed_note(evaluator: str) -> str:
@@ -87,10 +95,29 @@ def _stored(data: Mapping[str, Any], dataset: GoldenDataset) -> dict[tuple[str, 
             for trial in trials
         }
     except (KeyError, TypeError, AttributeError) as error:
-        raise DatasetError(
-            f"baseline.json of {dataset.name!r} is malformed ({error}); restore it from git, "
-            "or write it again with `goldfork baseline accept`"
-        ) from error
+        raise _malformed(dataset, error) from error
+
+
+def _malformed(dataset: GoldenDataset, error: Exception) -> DatasetError:
+    reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+    return DatasetError(
+        f"baseline.json of {dataset.name!r} is malformed ({reason}); restore it from git, "
+        "or write it again with `goldfork baseline accept`"
+    )
+
+
+def _hashes(data: Mapping[str, Any], dataset: GoldenDataset) -> dict[tuple[str, int], TrialHashes]:
+    read = TypeAdapter(TrialHashes).validate_python
+    try:
+        return {
+            (case, trial["trial"]): read(
+                {"output": trial.get("output_hash"), "steps": trial.get("steps", {}), "trace": trial.get("trace")}
+            )
+            for case, trials in data["cases"].items()
+            for trial in trials
+        }
+    except ValidationError as error:
+        raise _malformed(dataset, error) from error
 
 
 def accept(result: ExperimentResult, dataset: GoldenDataset) -> dict[str, Any]:
@@ -124,10 +151,13 @@ def accept(result: ExperimentResult, dataset: GoldenDataset) -> dict[str, Any]:
 def _baseline_dict(result: ExperimentResult) -> dict[str, Any]:
     cases: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for trial in result.trials:
+        hashes = hashes_of(trial.outcome)
         cases[trial.case].append(
             {
                 "trial": trial.trial,
                 "output_hash": trial.outcome.run.run.output_hash,
+                "steps": dict(hashes.steps),
+                "trace": hashes.trace,
                 "scores": scores_to_list(trial.scores),
             }
         )

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
-from harness.experiment._values import TrialResult
+from harness.experiment._values import TrialHashes, TrialResult
 from harness.record import Recording
 from harness.replay import Counts, RunDiff, RunOutcome
 from harness.score import Score
@@ -56,6 +56,7 @@ def trial_to_dict(trial: TrialResult) -> dict[str, Any]:
     }
     data["scores"] = scores_to_list(trial.scores)
     data["baseline_scores"] = scores_to_list(trial.baseline_scores.values())
+    data["baseline_hashes"] = trial.baseline_hashes
     data["evaluator_counts"] = trial.evaluator_counts
     plain: dict[str, Any] = _jsonable(data)
     return plain
@@ -63,7 +64,7 @@ def trial_to_dict(trial: TrialResult) -> dict[str, Any]:
 
 def trial_from_dict(data: Mapping[str, Any], *, run: Recording, parent: Recording | None) -> TrialResult:
     """The inverse of ``trial_to_dict``, given the run and what it was replayed from."""
-    kept = data["outcome"]
+    kept, hashes = data["outcome"], data.get("baseline_hashes")
     outcome = RunOutcome(
         run=run,
         parent=parent,
@@ -76,6 +77,7 @@ def trial_from_dict(data: Mapping[str, Any], *, run: Recording, parent: Recordin
         outcome=outcome,
         scores=scores_from_list(data["scores"]),
         baseline_scores={score.name: score for score in scores_from_list(data["baseline_scores"])},
+        baseline_hashes=_adapter(TrialHashes).validate_python(hashes) if hashes else None,
         evaluator_counts=_adapter(Counts).validate_python(data["evaluator_counts"]),
         **{name: _field(name, data) for name in _TRIAL_FIELDS},
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from harness.dataset import Gate
 from harness.experiment._evaluators import LoadedEvaluator
+from harness.experiment._identity import unchanged
 from harness.experiment._options import EvalOptions
 from harness.experiment._summary import coverage
 from harness.experiment._values import GateCheck, TrialResult, Verdict, Word
@@ -112,27 +113,10 @@ def _evidence(
         min_measured=gate.min_measured if gating else 0.0,
         threshold=gate.thresholds.get(name) if gating else None,
         margin=margin,
-        identical=all(_unchanged(trial, evaluator) for trial in trials),
+        identical=all(unchanged(trial, evaluator) for trial in trials),
         gating=gating,
+        against="the accepted baseline's" if any(trial.baseline_hashes for trial in trials) else "the recorded one",
     )
-
-
-def _unchanged(trial: TrialResult, evaluator: LoadedEvaluator | None) -> bool:
-    """Whether all that the evaluator looks at equals the recording, by hash.
-
-    A trial that lacks recordings was not measured and says nothing; one that raised is a change.
-    """
-    if trial.outcome.status == "missing":
-        return True
-    if trial.outcome.status == "error":
-        return False
-    diff = trial.outcome.diff
-    if evaluator is not None and evaluator.sees_run:
-        return trial.equal is True and diff.first_divergence is None
-    if evaluator is not None and evaluator.step is not None:
-        mine = [step for step in diff.steps if evaluator.step in {step.address, step.name}]
-        return bool(mine) and all(step.equal is True for step in mine)
-    return trial.equal is True
 
 
 def _measured_check(trials: Sequence[TrialResult], gate: Gate) -> GateCheck:
@@ -168,4 +152,4 @@ def _overall(verdicts: Mapping[str, Verdict], trials: Sequence[TrialResult], mea
     words = [verdict.word for verdict in verdicts.values() if verdict.gating]
     if words:
         return worst(words)
-    return "equivalent" if all(_unchanged(trial, None) for trial in trials) else "inconclusive"
+    return "equivalent" if all(unchanged(trial, None) for trial in trials) else "inconclusive"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from harness.gateway import cost_of
-from harness.record import MessageRecord, Recording
-from harness.replay import Counts, RunOutcome, count
+from harness.gateway import priced
+from harness.record import Recording
+from harness.replay import RunOutcome, count
 from harness.settings import Price
 
 Prices = Mapping[str, Price]
@@ -15,30 +15,17 @@ Prices = Mapping[str, Price]
 
 
 def priced_outcome(outcome: RunOutcome, prices: Prices) -> RunOutcome:
-    """The outcome with the cost of its messages by these prices, which are all in one currency."""
+    """The outcome with the cost of its messages by these prices.
+
+    Raises:
+        UsageError: Its costs are in several currencies.
+    """
     if not prices:
         return outcome
-    run = _priced(outcome.run, prices)
-    return replace(outcome, run=run, counts=_with_money(outcome.counts, run, prices))
+    run = priced_run(outcome.run, prices)
+    return replace(outcome, run=run, counts=count(run))
 
 
-def priced_counts(run: Recording, prices: Prices) -> Counts:
-    """What a run did, its cost by these prices."""
-    priced = _priced(run, prices) if prices else run
-    return _with_money(count(priced), priced, prices)
-
-
-def _with_money(counts: Counts, run: Recording, prices: Prices) -> Counts:
-    found = count(run)
-    currency = next((price.currency for price in prices.values()), counts.currency)
-    return replace(counts, cost_spent=found.cost_spent, cost_saved=found.cost_saved, currency=currency)
-
-
-def _priced(run: Recording, prices: Prices) -> Recording:
-    return replace(run, messages=tuple(_with_cost(message, prices) for message in run.messages))
-
-
-def _with_cost(message: MessageRecord, prices: Prices) -> MessageRecord:
-    names = (message.model_served, message.model)
-    price = next((prices[name] for name in names if name is not None and name in prices), None)
-    return message if price is None else replace(message, cost=cost_of(message.usage, price))
+def priced_run(run: Recording, prices: Prices) -> Recording:
+    """The run with the cost of each message by these prices; a model without one keeps the cost that it has."""
+    return replace(run, messages=tuple(priced(message, prices) for message in run.messages)) if prices else run

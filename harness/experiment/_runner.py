@@ -12,6 +12,7 @@ from typing import Any
 from harness.dataset import GoldenDataset
 from harness.errors import GoldforkError, GoldforkStop, UsageError
 from harness.experiment import _history
+from harness.experiment._addressed import require_some_addressed, require_some_changed, unaddressed_notes
 from harness.experiment._baseline import Baseline, read_baseline
 from harness.experiment._evaluators import load_evaluators
 from harness.experiment._executor import Executor, LocalExecutor, in_thread
@@ -51,6 +52,7 @@ def run_experiment(
     Raises:
         UsageError: Nothing to run, an unknown case or evaluator, a target that does not import, more trials than
             recorded, or a resumed experiment that does not agree with what it began as.
+        ChangeError: No case has what the change addresses.
         DatasetEdited: The dataset's files differ from its version.
         LiveCallForbidden: A provider is needed and there is no key for it.
     """
@@ -84,6 +86,7 @@ def _prepare(dataset: GoldenDataset, options: EvalOptions, store: Store, pace: P
     function = load_target(target)
     evaluators = load_evaluators(dataset.evaluators if options.evaluators is None else options.evaluators)
     jobs = plan_jobs(dataset, options)
+    require_some_addressed((dataset.recording(job.case.id, trial=job.trial) for job in jobs), options.change)
     baseline = read_baseline(dataset, evaluators, {job.case.id for job in jobs})
     setting = Setting(
         id=options.resume or new_id(),
@@ -94,6 +97,7 @@ def _prepare(dataset: GoldenDataset, options: EvalOptions, store: Store, pace: P
         sink=store,
         code_version=code_version(dataset.code) if dataset.code else None,
         baseline=baseline.trials,
+        baseline_hashes=baseline.hashes,
         pace=pace or Pace(options.max_wait),
     )
     identity = _identity(setting, target, jobs)
@@ -147,6 +151,7 @@ async def _run(plan: _Plan, store: Store, progress: Watcher | None, executor: Ex
                 results[trial.case, trial.trial] = trial
                 counts = counts + _counts(trial)
                 tell(trial)
+        require_some_changed([results[key] for key in sorted(results)], plan.setting.options.change)
     except asyncio.CancelledError:
         interrupted = True
     except (GoldforkError, GoldforkStop):
@@ -170,7 +175,7 @@ def _rule(plan: _Plan, trials: Sequence[TrialResult], *, interrupted: bool) -> E
         margins=dataset.margins,
         options=options,
     )
-    notes = (*plan.baseline.notes, *ruling.notes)
+    notes = (*plan.baseline.notes, *unaddressed_notes(trials, options.change), *ruling.notes)
     if interrupted:
         notes = (
             f"interrupted after {len(trials)} of {len(plan.jobs)} trials, the numbers are partial; finish it with "

@@ -21,10 +21,10 @@ from harness.experiment._evaluators import LoadedEvaluator
 from harness.experiment._executor import in_thread
 from harness.experiment._options import EvalOptions
 from harness.experiment._pace import Pace, TooLong
-from harness.experiment._pricing import Prices, priced_counts
+from harness.experiment._pricing import Prices, priced_run
 from harness.pipeline import plain
 from harness.record import MessageRecord, Recording, StepRecord
-from harness.replay import Counts, RunOutcome
+from harness.replay import Counts, RunOutcome, count_attempts
 from harness.score import EvaluatorContext, Score, to_scores
 from harness.session import Mode, RecordedAnswers, RunPlan, RunState, Sink, planned, recording_of
 
@@ -60,19 +60,21 @@ class Scorer:
         except (EvaluatorError, DatasetMissing) as error:
             return Scored(scores=_failed(evaluator, str(error)))
         plan = self._plan(evaluator, case, trial)
-        runs: list[RunState] = []
-        scores = await self._attempts(evaluator, context, plan, runs)
-        return Scored(scores=scores, recording=_fresh(runs), arm=plan.arm, counts=_counts(runs, self.dataset.prices))
+        attempts: list[list[RunState]] = []
+        scores = await self._attempts(evaluator, context, plan, attempts)
+        counts = _counts(attempts, self.dataset.prices)
+        runs = [run for attempt in attempts for run in attempt]
+        return Scored(scores=scores, recording=_fresh(runs), arm=plan.arm, counts=counts)
 
     async def _attempts(
-        self, evaluator: LoadedEvaluator, context: EvaluatorContext, plan: RunPlan, runs: list[RunState]
+        self, evaluator: LoadedEvaluator, context: EvaluatorContext, plan: RunPlan, attempts: list[list[RunState]]
     ) -> tuple[Score, ...]:
-        """Call it, again when its provider refused and said when to come back; ``runs`` receives all its runs."""
+        """Call it, again when its provider refused and said when to come back; ``attempts`` receives their runs."""
         for attempt in itertools.count(1):
             await self.pace.ready(evaluator.name)
             opened: list[RunState] = []
             scores = await _scores(evaluator, context, plan, opened)
-            runs += opened
+            attempts.append(opened)
             messages = [message for run in opened for message in run.messages]
             self.pace.note(evaluator.name, messages)
             try:
@@ -81,9 +83,9 @@ class Scorer:
                     return scores
             except TooLong as reason:
                 return tuple(replace(score, reason=f"{score.reason}; {reason}") for score in scores)
-            earlier = (recording_of(run) for run in runs[::-1])
+            own = (recording_of(run) for run in opened[::-1])
             known = plan.resolver.recordings if plan.resolver is not None else ()
-            plan = replace(plan, mode=Mode.AUTO, resolver=RecordedAnswers(*earlier, *known, errors=False))
+            plan = replace(plan, mode=Mode.AUTO, resolver=RecordedAnswers(*own, *known, errors=False))
         raise AssertionError("counting does not end")
 
     def _plan(self, evaluator: LoadedEvaluator, case: Case, trial: int) -> RunPlan:
@@ -217,7 +219,9 @@ def _fresh(runs: Sequence[RunState]) -> Recording | None:
     return recording_of(runs[-1]) if new else None
 
 
-def _counts(runs: Sequence[RunState], prices: Prices) -> Counts:
+def _counts(attempts: Sequence[Sequence[RunState]], prices: Prices) -> Counts:
     """What its model calls cost and saved; steps and tools of an evaluator are no steps of the run."""
-    total = sum((priced_counts(recording_of(run), prices) for run in runs), Counts())
+    if not attempts:
+        return Counts()
+    total = count_attempts([[priced_run(recording_of(run), prices) for run in attempt] for attempt in attempts])
     return replace(total, steps_reused=0, steps_run=0, tools_answered=0, tools_called=0, tools_dry=0)

@@ -85,7 +85,8 @@ def _mean(evaluator: LoadedEvaluator, trials: Sequence[TrialScores], name: str) 
     if not values:
         status = "failed" if covered.missing else scores[0][1].status
         return replace(empty, status=status, reason=next((s.reason for _, s in scores if s.reason), empty.reason))
-    interval = _interval(values)
+    measured = [score.value for _, score in scores if score.number is not None]
+    interval = _interval(values, yes_or_no=all(isinstance(value, bool) for value in measured))
     return replace(
         empty,
         status="scored",
@@ -108,11 +109,11 @@ def _unit_means(values: Sequence[tuple[TrialScores, float]]) -> list[float]:
     return [fmean(numbers) for numbers in units.values()]
 
 
-def _interval(values: Sequence[float]) -> Interval | None:
-    if all(value in {0.0, 1.0} for value in values):
+def _interval(values: Sequence[float], *, yes_or_no: bool) -> Interval | None:
+    """Only bools say what scale they are on; numbers that happen to be 0 and 1 need not be proportions."""
+    if yes_or_no and all(value in {0.0, 1.0} for value in values):
         return wilson(sum(values), len(values))
-    bounded = all(0 <= value <= 1 for value in values)
-    return mean_interval(values, bounds=(0.0, 1.0) if bounded else None)
+    return mean_interval(values, bounds=(0.0, 1.0) if yes_or_no else None)
 
 
 def _whole(evaluator: LoadedEvaluator, trials: Sequence[TrialScores]) -> list[Score]:

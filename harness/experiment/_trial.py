@@ -5,21 +5,22 @@ from __future__ import annotations
 import functools
 import itertools
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.dataset import Case, GoldenDataset
-from harness.errors import LiveCallForbidden, UsageError
+from harness.errors import ChangeError, LiveCallForbidden, UsageError
+from harness.experiment._addressed import marked, not_addressed
 from harness.experiment._evaluators import LoadedEvaluator
 from harness.experiment._executor import in_thread
 from harness.experiment._options import EvalOptions
 from harness.experiment._pace import Pace, TooLong
 from harness.experiment._pricing import priced_outcome
 from harness.experiment._scoring import Scored, Scorer, newly_answered
-from harness.experiment._values import TrialResult
+from harness.experiment._values import TrialHashes, TrialResult
 from harness.record import RECORDED, Recording
-from harness.replay import Counts, Place, RunOutcome, compare, fork_run, live_run, replay_run
+from harness.replay import Counts, Place, RunOutcome, compare, count_attempts, fork_run, live_run, replay_run
 from harness.score import Score
 from harness.session import Sink
 
@@ -49,6 +50,8 @@ class Setting:
     """Digest of the code under evaluation; a fork skips a step only if it equals the recording's."""
     baseline: Mapping[tuple[str, int], Mapping[str, Score]]
     """Accepted scores by case and trial, then by name."""
+    baseline_hashes: Mapping[tuple[str, int], TrialHashes] | None
+    """What the accepted baseline's trials gave, ``None`` without a baseline."""
     pace: Pace
     saving: threading.Lock = field(default_factory=threading.Lock)
     """Held while a case file is rewritten, which trials of one case would do at the same time."""
@@ -109,7 +112,7 @@ async def run_trial(job: Job, setting: Setting) -> TrialResult:
     """Run and score one trial.
 
     Raises:
-        GoldforkError: The experiment cannot go on: the target cannot be called, the change addresses nothing.
+        GoldforkError: The experiment cannot go on: the target cannot be called.
         LiveCallForbidden: A provider is needed and there is no key for it.
     """
     parent = setting.dataset.recording(job.case.id, trial=job.trial)
@@ -132,16 +135,19 @@ async def run_trial(job: Job, setting: Setting) -> TrialResult:
         recorded_output_hash=parent.run.output_hash if parent is not None else None,
         scores=tuple(score for one in scored for score in one.scores),
         baseline_scores=setting.baseline.get((job.case.id, job.trial), {}),
+        baseline_hashes=None
+        if setting.baseline_hashes is None
+        else setting.baseline_hashes.get((job.case.id, job.trial), TrialHashes()),
         evaluator_counts=sum((one.counts for one in scored), Counts()),
     )
 
 
 async def _paced(job: Job, setting: Setting, parent: Recording | None) -> RunOutcome:
     """Run the case, again when the provider refused and said when to come back."""
-    failed: RunOutcome | None = None
+    failed: list[RunOutcome] = []
     for attempt in itertools.count(1):
         await setting.pace.ready(_ROLE)
-        run = functools.partial(_outcome, job, setting, parent, failed)
+        run = functools.partial(_outcome, job, setting, parent, tuple(failed))
         outcome = await in_thread(run)
         _refuse_keyless(outcome, job)
         messages = outcome.run.messages
@@ -151,43 +157,42 @@ async def _paced(job: Job, setting: Setting, parent: Recording | None) -> RunOut
                 return outcome
         except TooLong as reason:
             return replace(outcome, error=f"{outcome.error}; {reason}")
-        failed = outcome
+        failed.append(outcome)
     raise AssertionError("counting does not end")
 
 
-def _outcome(job: Job, setting: Setting, parent: Recording | None, failed: RunOutcome | None) -> RunOutcome:
-    """One attempt. What an earlier attempt was answered before it failed is not asked again."""
+def _outcome(job: Job, setting: Setting, parent: Recording | None, failed: Sequence[RunOutcome]) -> RunOutcome:
+    """One attempt. What an earlier attempt was answered before it failed is not asked again, and comes first."""
     options, change = setting.options, setting.options.change
     place = Place(case=job.case.id, trial=job.trial, experiment=setting.id)
     common: dict[str, Any] = {"place": place, "sink": setting.sink, "code_version": setting.code_version}
-    mode = "auto" if failed is not None or options.mode == "live" else options.mode
-    if change is not None and parent is not None:
-        arm = failed.run if failed else None
-        if arm is None and options.mode != "live":
-            arm = setting.dataset.recording(job.case.id, arm=change.arm, trial=job.trial)
-        outcome = fork_run(parent, target=setting.target, change=change, mode=mode, arm=arm, **common)
-    elif failed is not None:
-        outcome = replay_run(failed.run, target=setting.target, mode=mode, **common)
+    mode = "auto" if failed or options.mode == "live" else options.mode
+    earlier = [_answers_of(outcome.run) for outcome in reversed(failed)]
+    unaddressed = any(not_addressed(outcome, change) for outcome in failed)
+    if change is not None and parent is not None and not unaddressed:
+        own = setting.dataset.recording(job.case.id, arm=change.arm, trial=job.trial)
+        arms = [*earlier, *([own] if own is not None and options.mode != "live" else [])]
+        try:
+            outcome = fork_run(parent, target=setting.target, change=change, mode=mode, arm=arms, **common)
+        except ChangeError as reason:
+            # Other cases may have what this one lacks; here the change leaves everything as it was.
+            outcome = replay_run(parent, target=setting.target, mode=mode, earlier=earlier, **common)
+            outcome = marked(outcome, reason)
+    elif parent is not None and (unaddressed or options.mode != "live"):
+        outcome = replay_run(parent, target=setting.target, mode=mode, earlier=earlier, **common)
+        outcome = replace(outcome, metadata=failed[-1].metadata if failed else outcome.metadata)
+    elif earlier:
+        outcome = replay_run(earlier[0], target=setting.target, mode=mode, earlier=earlier[1:], **common)
         outcome = replace(outcome, parent=parent, diff=compare(outcome.run, parent))
-    elif parent is None or options.mode == "live":
-        outcome = live_run(setting.target, job.case.input, parent=parent, **common)
     else:
-        outcome = replay_run(parent, target=setting.target, mode=mode, **common)
+        outcome = live_run(setting.target, job.case.input, parent=parent, **common)
     outcome = priced_outcome(outcome, setting.dataset.prices)
-    return outcome if failed is None else replace(outcome, counts=_together(failed.counts, outcome.counts))
+    return replace(outcome, counts=count_attempts([[one.run] for one in (*failed, outcome)]))
 
 
-def _together(failed: Counts, last: Counts) -> Counts:
-    """Both attempts' spending; what the first one paid for is not saved when the second one is answered by it."""
-    total = failed + last
-    return replace(
-        last,
-        provider_calls=total.provider_calls,
-        tokens_spent=total.tokens_spent,
-        tokens_saved=max(failed.tokens_saved, last.tokens_saved - failed.tokens_spent),
-        unknown_usage=total.unknown_usage,
-        cost_spent=total.cost_spent,
-    )
+def _answers_of(run: Recording) -> Recording:
+    """A failed attempt without the tool calls that failed with it, which are made again."""
+    return replace(run, steps=tuple(step for step in run.steps if step.kind != "tool" or step.status == "ok"))
 
 
 def _refuse_keyless(outcome: RunOutcome, job: Job) -> None:
@@ -214,7 +219,7 @@ def _save(job: Job, setting: Setting, outcome: RunOutcome, scored: list[Scored])
     dataset, change = setting.dataset, setting.options.change
     fresh = outcome.parent is None or setting.options.mode == "live" or newly_answered(outcome.run.messages)
     with setting.saving:
-        if outcome.status == "ok" and fresh:
+        if outcome.status == "ok" and fresh and not not_addressed(outcome, change):
             arm = RECORDED if change is None else change.arm
             dataset.put_recording(job.case.id, outcome.run, arm=arm, trial=job.trial)
         for one in scored:

@@ -18,6 +18,17 @@ Basis = Literal["identity", "threshold", "statistics", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrialHashes:
+    """What a trial of the accepted baseline gave, by hash; ``None`` and absent is unknown."""
+
+    output: Hash | None = None
+    steps: Mapping[str, Hash | None] = field(default_factory=dict)
+    """Output of each step, tools left out, by address."""
+    trace: Hash | None = None
+    """Of the addresses and outputs of all steps, tools included, whatever order they ran in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialResult:
     """One trial of one case."""
 
@@ -30,10 +41,12 @@ class TrialResult:
     expected_output: Any
     outcome: RunOutcome
     recorded_output_hash: Hash | None
-    """Output of the baseline recording of this case and trial."""
+    """Output of the recording of this case and trial."""
     scores: tuple[Score, ...] = ()
     baseline_scores: Mapping[str, Score] = field(default_factory=dict)
     """The accepted baseline's scores of this case and trial by name; empty without a baseline."""
+    baseline_hashes: TrialHashes | None = None
+    """What the accepted baseline's trial gave, nothing known where it lacks this trial; ``None`` without a baseline."""
     evaluator_counts: Counts = field(default_factory=Counts)
     """What the evaluators' own model calls cost and saved; the run's are in its outcome."""
 

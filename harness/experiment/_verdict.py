@@ -31,8 +31,10 @@ class Evidence:
     margin: float | None
     """Difference, declared before the run, within which two values count as equivalent."""
     identical: bool
-    """Whether every output that the scorer saw equals the recorded one, by hash."""
+    """Whether all that the scorer saw equals the accepted baseline's, or without one the recorded, by hash."""
     gating: bool
+    against: str = "the recorded one"
+    """What ``identical`` compares an output with, in words."""
 
     @property
     def share(self) -> float:
@@ -86,7 +88,7 @@ def identity(evidence: Evidence) -> Verdict | None:
     """Nothing that the scorer looks at has changed, so nothing needs a test."""
     if not evidence.identical:
         return None
-    reason = "every measured output equals the recorded one, by hash"
+    reason = f"every output equals {evidence.against}, by hash"
     return _verdict(evidence, "equivalent", basis="identity", reason=reason)
 
 

@@ -1,19 +1,22 @@
 """The tap between a client and its provider: records model calls, or answers them from a recording."""
 
-from harness.gateway._call import FORBID_LIVE
+from harness.gateway._call import FORBID_LIVE, declared
 from harness.gateway._explain import Difference, differences, explain
 from harness.gateway._install import install
 from harness.gateway._local import record_local
-from harness.gateway._price import cost_of
+from harness.gateway._price import cost_of, price_of, priced
 from harness.gateway._wrap import wrap
 
 __all__ = [
     "FORBID_LIVE",
     "Difference",
     "cost_of",
+    "declared",
     "differences",
     "explain",
     "install",
+    "price_of",
+    "priced",
     "record_local",
     "wrap",
 ]

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+from collections.abc import Iterable
 from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import Any, NoReturn
@@ -24,7 +25,7 @@ from harness.gateway._explain import explain
 from harness.gateway._live import LiveCall
 from harness.gateway._outgoing import Outgoing
 from harness.gateway._served import Served, serve
-from harness.record import view_response
+from harness.record import VolatileRecord, view_response
 from harness.session import Call, Frame, Mode, RunState, call_frame, lost_from
 
 FORBID_LIVE = "GOLDFORK_FORBID_LIVE"
@@ -91,7 +92,7 @@ def _frame(outgoing: Outgoing) -> Frame:
 def _model_call(outgoing: Outgoing, frame: Frame, mode: Mode, *, local: bool = False) -> LiveCall | Served:
     run = frame.run
     run.keep_secret(outgoing.credentials.forms)
-    keys = outgoing.keys(_declared(run, frame.scope))
+    keys = outgoing.keys(declared(list(run.volatile), frame.scope))
     earlier = _last.get()
     if outgoing.retry and earlier is not None and _same(earlier, frame, keys.exact):
         if isinstance(earlier, LiveCall):
@@ -124,12 +125,12 @@ def _model_call(outgoing: Outgoing, frame: Frame, mode: Mode, *, local: bool = F
     return LiveCall(frame, outgoing, keys, call.occurrence)
 
 
-def _declared(run: RunState, scope: str) -> list[tuple[str, str]]:
-    """Volatile values of the call's step and of those around it, in an order that parallel steps cannot change."""
+def declared(volatile: Iterable[VolatileRecord], scope: str) -> list[tuple[str, str]]:
+    """Those values of a call's step and of the steps around it, in an order that parallel steps cannot change."""
     around = f"{scope}/"
     values = [
         value
-        for value in list(run.volatile)
+        for value in volatile
         if not value.name.startswith("prompt:") and (not value.scope or around.startswith(f"{value.scope}/"))
     ]
     values.sort(key=lambda value: (len(value.scope), value.name, value.occurrence))

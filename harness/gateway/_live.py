@@ -12,7 +12,7 @@ from typing import Any
 from harness.canonical import RequestKeys, content_hash
 from harness.gateway._flusher import FLUSHER
 from harness.gateway._outgoing import MODEL_ENDPOINTS, Outgoing
-from harness.gateway._price import cost_of, price_for
+from harness.gateway._price import priced, prices_of
 from harness.gateway._secrets import Credentials, kept_headers
 from harness.record import (
     ChunkRecord,
@@ -100,7 +100,7 @@ class LiveCall:
         view = view or ResponseView()
         masked = self.outgoing.credentials.masked_text
         error = exchange.error or view.error
-        self.record = replace(
+        ended = replace(
             self.record,
             exchanges=(*self.record.exchanges, exchange),
             streamed=streamed,
@@ -108,12 +108,12 @@ class LiveCall:
             model_served=masked(view.model_served) if view.model_served else None,
             system_fingerprint=view.system_fingerprint,
             usage=view.usage,
-            cost=cost_of(view.usage, price_for(self.run, self.record.model, view.model_served)),
             finish_reasons=view.finish_reasons,
             latency_ms=latency,
             first_chunk_ms=first,
             error=masked(error) if error and status != "ok" else None,
         )
+        self.record = priced(ended, prices_of(self.run))
         return self.run.emit(self.record, blobs={content_hash(body): body} if body is not None else None)
 
     def amended(self) -> None:
@@ -251,7 +251,7 @@ class Reply:
             view,
             status=status,
             latency=self._call.elapsed_ms(),
-            first=self._offsets[0][1] if self._offsets else None,
+            first=self._offsets[0][1] if self._offsets and self._follower is not None else None,
             streamed=self._follower is not None,
             body=body,
         )

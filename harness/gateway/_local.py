@@ -10,6 +10,7 @@ from harness.gateway._call import deliver, open_local
 from harness.gateway._outgoing import Outgoing
 from harness.gateway._secrets import Credentials
 from harness.gateway._served import Served
+from harness.record import LOCAL
 
 _HEADERS = (("content-type", "application/json"),)
 
@@ -48,7 +49,7 @@ def record_local(
         content_type="application/json",
         query="",
         headers=_HEADERS,
-        provider="local",
+        provider=LOCAL,
         credentials=Credentials(()),
     )
     outgoing, call = open_local(outgoing)

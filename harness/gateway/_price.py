@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from harness.record import Usage
+from harness.record import MessageRecord, Usage
 from harness.session import RunState
 
 if TYPE_CHECKING:
@@ -28,11 +29,24 @@ def cost_of(usage: Usage, price: Price | None) -> Decimal | None:
     return money / _MILLION
 
 
-def price_for(run: RunState, *models: str | None) -> Price | None:
-    """The price that the settings give for the first of these model names that has one."""
+def price_of(message: MessageRecord, prices: Mapping[str, Price]) -> Price | None:
+    """The price of a message: that of the model asked for, else that of the model which answered."""
+    names = (message.model, message.model_served)
+    return next((prices[name] for name in names if name is not None and name in prices), None)
+
+
+def priced(message: MessageRecord, prices: Mapping[str, Price]) -> MessageRecord:
+    """The message with its cost by these prices; as it was when they name neither of its models."""
+    price = price_of(message, prices)
+    if price is None:
+        return message
+    return replace(message, cost=cost_of(message.usage, price), currency=price.currency)
+
+
+def prices_of(run: RunState) -> Mapping[str, Price]:
+    """The settings' prices as they were when the run first asked."""
     if run not in _prices:
         from harness.settings import load_settings
 
         _prices[run] = load_settings().prices
-    table = _prices[run]
-    return next((table[name] for name in models if name is not None and name in table), None)
+    return _prices[run]

@@ -10,10 +10,9 @@ from harness.canonical import RequestKeys
 from harness.errors import RecordingMissing
 from harness.gateway._live import message_record
 from harness.gateway._outgoing import Outgoing
-from harness.gateway._price import cost_of, price_for
+from harness.gateway._price import priced, prices_of
 from harness.record import Exchange, Hash, MessageRecord
 from harness.session import Answer, Frame, RunState
-
 
 _RETRY = frozenset({"retry-after", "retry-after-ms", "x-should-retry"})
 
@@ -86,10 +85,7 @@ def serve(answer: Answer, frame: Frame, outgoing: Outgoing, keys: RequestKeys, o
     begun = run.plan.clock.monotonic()
     body = b"" if exchange.body_hash is None else answer.recording.read(exchange.body_hash)
     fresh = message_record(frame, outgoing, keys, occurrence)
-    cost = recorded.cost
-    if cost is None:
-        cost = cost_of(recorded.usage, price_for(run, recorded.model, recorded.model_served))
-    message = replace(
+    known = replace(
         fresh,
         exchanges=(exchange,),
         streamed=recorded.streamed,
@@ -99,11 +95,14 @@ def serve(answer: Answer, frame: Frame, outgoing: Outgoing, keys: RequestKeys, o
         model_served=recorded.model_served,
         system_fingerprint=recorded.system_fingerprint,
         usage=recorded.usage,
-        cost=cost,
+        cost=recorded.cost,
+        currency=recorded.currency,
         finish_reasons=recorded.finish_reasons,
         latency_ms=(run.plan.clock.monotonic() - begun) * 1000,
         error=recorded.error,
     )
+    # What is saved is what it would cost now; a price that is no longer known leaves what it cost then.
+    message = priced(known, prices_of(run))
     blobs: dict[Hash, bytes] = {message.request_hash: outgoing.stored}
     if exchange.body_hash is not None:
         blobs[exchange.body_hash] = body

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import copy
 import sys
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
+from urllib.parse import unquote, urlencode
 
 from harness.errors import UsageError
+from harness.gateway._secrets import Credentials
+from harness.session import keep_secret
 
 Client = TypeVar("Client")
 
 _HOLDERS = ("_client", "http_client", "_http_client")
 """Where SDK clients keep their HTTP client."""
+_KEYS = ("api_key", "admin_api_key", "auth_token", "webhook_secret", "_azure_ad_token")
+"""Where SDK clients keep what they send as a credential."""
 
 
 def wrap(client: Client) -> Client:
@@ -27,15 +33,36 @@ def wrap(client: Client) -> Client:
         UsageError: The object has no HTTP client of either library.
     """
     if _is_http_client(client):
+        _keep_credentials(client)
         return _tapped(client)
     for name in _HOLDERS:
         http = getattr(client, name, None)
         if _is_http_client(http):
+            # A run's input is recorded before its first call, and may hold what that call will carry.
+            _keep_credentials(client)
+            _keep_credentials(http)
             return _copied(client, name, _tapped(http))
     raise UsageError(
         f"cannot wrap {type(client).__name__!r}: it has no httpx2 or httpx client; "
         "wrap the SDK's client object, or use harness.install() around the code that calls it"
     )
+
+
+def _keep_credentials(client: Any) -> None:
+    """Star the credentials that a client is set up with out of everything this process records."""
+    headers = list(_pairs(client, "_custom_headers", "headers"))
+    headers += [("x-api-key", key) for name in _KEYS if isinstance(key := vars(client).get(name), str)]
+    query = urlencode(list(_pairs(client, "_custom_query", "params")))
+    url = getattr(client, "base_url", None)
+    userinfo = unquote(getattr(url, "username", "")), unquote(getattr(url, "password", ""))
+    keep_secret(Credentials.of(headers, query, userinfo).forms)
+
+
+def _pairs(client: Any, *names: str) -> Iterator[tuple[str, str]]:
+    for name in names:
+        held = getattr(client, name, None)
+        if isinstance(held, Mapping):
+            yield from ((key, value) for key, value in held.items() if isinstance(key, str) and isinstance(value, str))
 
 
 def _is_http_client(value: object) -> bool:

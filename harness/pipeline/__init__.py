@@ -1,8 +1,9 @@
 """The API a pipeline is written with: workflow, step, tool, prompt, and declared volatile values."""
 
 from harness.pipeline._code import code_of, code_version
+from harness.pipeline._codec import NotReusable, register_codec
 from harness.pipeline._prompt import Prompt, prompt
-from harness.pipeline._snapshot import NotReusable, Snapshot, plain, register_codec, restore, snapshot
+from harness.pipeline._snapshot import Snapshot, plain, restore, snapshot
 from harness.pipeline._step import StepBlock, step
 from harness.pipeline._tool import tool
 from harness.pipeline._volatile import now, random, uuid

@@ -10,7 +10,7 @@ from typing import Any
 from harness.canonical import canonical_json, content_hash
 from harness.errors import ChangeError
 from harness.pipeline._reuse import take_over
-from harness.pipeline._snapshot import Snapshot, output_snapshot, restore, snapshot
+from harness.pipeline._snapshot import Snapshot, fixed, output_snapshot, restore, snapshot
 from harness.record import Status, StepKind, StepRecord
 from harness.session import Frame, RunState, StepAnswer, StepHandle, StepStart, call_frame, new_id
 
@@ -63,11 +63,11 @@ def begin(spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> B
     scope = parent.scope
     occurrence = run.occurrence("step", scope, spec.name)
     forced = _apply_change(parent, spec, bound, scope, occurrence) if spec.skippable else None
-    before = snapshot(bound.arguments, run)
-    key = step_key(spec, bound, run)
+    before = snapshot(bound.arguments, run, ordered=False)
+    key = step_key(spec, bound, run, before)
     answer = None
     if spec.skippable and run.plan.resolver is not None and before is not None:
-        start = StepStart(name=spec.name, scope=scope, occurrence=occurrence, key=key, input_hash=before.hash)
+        start = StepStart(name=spec.name, scope=scope, occurrence=occurrence, key=key)
         found = run.plan.resolver.reuse(start)
         # A dictated step is asked for too: it is a visit, and the next equal one takes the next recorded step.
         answer = found if forced is None else None
@@ -92,10 +92,11 @@ def begin(spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> B
     return Begun(frame, bound, before, run.plan.clock.monotonic(), answer, forced)
 
 
-def step_key(spec: StepSpec, bound: inspect.BoundArguments, run: RunState) -> str:
+def step_key(spec: StepSpec, bound: inspect.BoundArguments, run: RunState, inputs: Snapshot | None) -> str:
     """Content key of a step: its name and its canonical inputs without the ignored ones."""
-    counted = {name: value for name, value in bound.arguments.items() if name not in spec.ignore}
-    inputs = snapshot(counted, run)
+    if spec.ignore:
+        counted = {name: value for name, value in bound.arguments.items() if name not in spec.ignore}
+        inputs = snapshot(counted, run, ordered=False)
     digest = inputs.hash if inputs else "unserialisable"
     return content_hash(canonical_json({"step": spec.name, "inputs": digest}))
 
@@ -133,28 +134,40 @@ def change_input(bound: inspect.BoundArguments, name: str, value: Any, step: str
         bound.arguments[key] = item
 
 
-def end(begun: Begun, output: Any) -> None:
-    """Record a step that returned."""
+def end(begun: Begun, output: Any, *, reusable: bool = True) -> None:
+    """Record a step that returned; not ``reusable`` is one whose output alone does not stand for its body."""
     frame, run = begun.frame, begun.frame.run
     after = output_snapshot(output, run)
-    again = snapshot(begun.arguments.arguments, run)
-    mutated = (again.hash if again else None) != (begun.before.hash if begun.before else None)
+    # A credential that was starred out of the output would reach whoever is given it as stars.
+    starred = after is not None and after.masked and frame.step.record.kind != "tool"
+    mutated = not reusable or starred or _changed(begun)
     record = replace(
         frame.step.record,
         status="ok",
         output_hash=after.hash if after else None,
+        output_order=after.order_hash if after else None,
         mutated=mutated,
         duration_ms=_elapsed(begun),
     )
     frame.step.record = record
-    run.emit(record, blobs={after.hash: after.data} if after else None)
+    run.emit(record, blobs=after.blobs if after else None)
+
+
+def _changed(begun: Begun) -> bool:
+    """Whether the body changed an argument."""
+    arguments = begun.arguments.arguments
+    if begun.before is not None and all(map(fixed, arguments.values())):
+        return False
+    again = snapshot(arguments, begun.frame.run, ordered=False)
+    return (again.hash if again else None) != (begun.before.hash if begun.before else None)
 
 
 def fail(begun: Begun, error: BaseException) -> None:
     """Record a step that raised."""
     frame = begun.frame
     status: Status = "interrupted" if isinstance(error, GeneratorExit | KeyboardInterrupt) else "error"
-    record = replace(frame.step.record, status=status, error=begun.frame.run.masked_text(describe(error)), duration_ms=_elapsed(begun))
+    text = frame.run.masked_text(describe(error))
+    record = replace(frame.step.record, status=status, error=text, duration_ms=_elapsed(begun))
     frame.step.record = record
     frame.run.emit(record)
 
@@ -174,12 +187,12 @@ def skip(begun: Begun) -> Any:
         status="ok",
         state="reused",
         output_hash=begun.answer.step.output_hash,
+        output_order=begun.answer.step.output_order,
         reused_from=begun.answer.step.id,
         duration_ms=_elapsed(begun),
     )
     records, blobs = take_over(begun.frame, begun.answer)
     blobs[begun.before.hash] = begun.before.data
-    blobs[content_hash(data)] = data
     begun.frame.run.emit(record, *records, blobs=blobs)
     return restore(data)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, TypeVar, overload
 
 from harness.pipeline._begin import Begun, StepSpec, begin, end, fail, skip
+from harness.pipeline._generator import Flow, wrap_async_generator, wrap_generator
 from harness.record import StepKind
 from harness.session import entered
 
@@ -79,11 +80,11 @@ def step(
 def wrap_function(target: Callable[..., Any], spec: StepSpec) -> Callable[..., Any]:
     """Wrap a function of any flavour as the step that ``spec`` describes."""
     if inspect.isasyncgenfunction(target):
-        wrapper = _wrap_async_generator(target, spec)
+        wrapper = wrap_async_generator(target, lambda args, kwargs: OpenedStep(begin(spec, args, kwargs)))
     elif inspect.iscoroutinefunction(target):
         wrapper = _wrap_async(target, spec)
     elif inspect.isgeneratorfunction(target):
-        wrapper = _wrap_generator(target, spec)
+        wrapper = wrap_generator(target, lambda args, kwargs: OpenedStep(begin(spec, args, kwargs)))
     else:
         wrapper = _wrap_sync(target, spec)
     return functools.wraps(target)(wrapper)
@@ -115,53 +116,31 @@ def _wrap_async(target: Callable[..., Any], spec: StepSpec) -> Callable[..., Any
     return wrapper
 
 
-def _wrap_generator(target: Callable[..., Any], spec: StepSpec) -> Callable[..., Any]:
-    """The step's output is the list of what it yielded; the frame is current only while the body runs."""
+class OpenedStep:
+    """A generator's step; its output is the list of what it yielded."""
 
-    def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, None]:
-        begun = begin(spec, args, kwargs)
-        if begun.skipped:
-            yield from skip(begun)
-            return
-        items: list[Any] = []
-        body = target(*begun.arguments.args, **begun.arguments.kwargs)
-        with _recorded(begun), contextlib.closing(body):
-            sent: Any = None
-            while True:
-                try:
-                    with entered(begun.frame):
-                        item = body.send(sent)
-                except StopIteration:
-                    break
-                items.append(item)
-                sent = yield item
-        end(begun, items)
+    def __init__(self, begun: Begun) -> None:
+        self._begun = begun
+        self.frame = begun.frame
+        self.args = begun.arguments.args
+        self.kwargs = begun.arguments.kwargs
 
-    return wrapper
+    def given(self) -> tuple[Any] | None:
+        """The recorded or dictated items, when the body is not run."""
+        return (skip(self._begun),) if self._begun.skipped else None
 
+    def close(self, flow: Flow, error: BaseException | None = None) -> None:
+        """Record that the generator ended, was left, or failed."""
+        if error is None:
+            end(self._begun, flow.output, reusable=flow.reusable)
+        else:
+            fail(self._begun, error)
 
-def _wrap_async_generator(target: Callable[..., Any], spec: StepSpec) -> Callable[..., Any]:
-    async def wrapper(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        begun = begin(spec, args, kwargs)
-        if begun.skipped:
-            for item in skip(begun):
-                yield item
-            return
-        items: list[Any] = []
-        body = target(*begun.arguments.args, **begun.arguments.kwargs)
-        async with contextlib.aclosing(body):
-            with _recorded(begun):
-                while True:
-                    try:
-                        with entered(begun.frame):
-                            item = await anext(body)
-                    except StopAsyncIteration:
-                        break
-                    items.append(item)
-                    yield item
-        end(begun, items)
+    def deliver(self) -> None:
+        """A step's record may follow later."""
 
-    return wrapper
+    async def deliver_async(self) -> None:
+        """A step's record may follow later."""
 
 
 @contextlib.contextmanager

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar, overload
 
 from harness.canonical import canonical_json, content_hash, from_canonical, tool_key
-from harness.errors import RecordingMissing, SideEffectBlocked, ToolUndeclared
+from harness.errors import RecordingMissing, SideEffectBlocked, ToolUndeclared, UsageError
 from harness.pipeline._begin import Begun, StepSpec, bind, describe, end, fail
+from harness.pipeline._codec import NotReusable
 from harness.pipeline._snapshot import plain, restore, snapshot
 from harness.record import Determinism, StepRecord
 from harness.session import Frame, Mode, StepAnswer, StepHandle, ToolCall, call_frame, entered, new_id
@@ -76,9 +77,17 @@ def tool(
         ttl: Seconds for which a time-bound result counts as fresh.
         version: Changes the content key when you change what the tool does; by default a hash of its source.
         stand_in: Value, or function of the same parameters, for a side effect that is not executed.
+
+    Raises:
+        UsageError: The function is a generator.
     """
 
     def decorate(target: Callable[..., Any]) -> Callable[..., Any]:
+        if inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target):
+            raise UsageError(
+                f"tool {target.__qualname__!r} is a generator, which no single recorded result can stand for; "
+                "return a list, or make it a step"
+            )
         spec = ToolSpec(
             step=StepSpec(name=name or target.__name__, kind="tool", signature=inspect.signature(target)),
             determinism=determinism,
@@ -141,7 +150,7 @@ def _begin(spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
     parent = call_frame()
     run, scope = parent.run, parent.scope
     bound = bind(spec.step.signature, args, kwargs)
-    before = snapshot(bound.arguments, run)
+    before = snapshot(bound.arguments, run, ordered=False)
     key = _key(spec, before.data if before else None)
     call = ToolCall(scope=scope, name=spec.step.name, key=key, occurrence=run.occurrence("tool", scope, key))
     record = StepRecord(
@@ -259,7 +268,14 @@ def _recorded(begun: Begun, found: StepAnswer, state: Any, log: dict[str, Any] |
     if data is None:
         text = f"tool {found.step.address!r} returned a value that could not be recorded"
         raise _stop(begun, RecordingMissing, text)
-    output = restore(data)
+    try:
+        output = restore(data)
+    except NotReusable as error:
+        text = (
+            f"tool {found.step.address!r} returned a value that its recording cannot give back ({error}); "
+            "return plain values or teach Goldfork the type with register_codec()"
+        )
+        raise _stop(begun, RecordingMissing, text) from error
     end(begun, output)
     return output
 

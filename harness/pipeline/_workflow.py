@@ -12,10 +12,11 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
-from harness.pipeline._begin import StepSpec, bind, change_input
+from harness.pipeline._begin import StepSpec, begin, bind, change_input
 from harness.pipeline._code import code_of
-from harness.pipeline._snapshot import output_snapshot, snapshot
-from harness.pipeline._step import wrap_function
+from harness.pipeline._generator import Flow, Opened, wrap_async_generator, wrap_generator
+from harness.pipeline._snapshot import output_snapshot, snapshot_arguments
+from harness.pipeline._step import OpenedStep, wrap_function
 from harness.session import Frame, current, current_block, entered, finish_run, start_run
 
 P = ParamSpec("P")
@@ -43,49 +44,27 @@ class Workflow:
         self._stack = contextlib.ExitStack()
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Make ``function``, plain or async, a workflow: each call is a run, or a step inside another run."""
+        """Make ``function``, of any flavour, a workflow: each call is a run, or a step inside another run.
+
+        The run of a generator lasts from its first item to its last; its output is the list of items.
+        """
         spec = StepSpec(name=self.name, kind="agent", signature=inspect.signature(function))
         nested = wrap_function(function, spec)
         # Taken when the code is loaded: what is on disk later may be newer than what runs here.
         code = code_of(function)
-        if inspect.iscoroutinefunction(function):
-
-            @functools.wraps(function)
-            async def async_wrapper(*args: Any, **kwargs: Any) -> Any:
-                if current() is not None:
-                    return await nested(*args, **kwargs)
-                execution = _Execution(spec, args, kwargs, code)
-                with execution:
-                    execution.output = await function(*execution.args, **execution.kwargs)
-                await asyncio.wait([asyncio.wrap_future(execution.committed)])
-                execution.deliver()
-                return execution.output
-
-            _workflows[self.name] = async_wrapper
-            async_wrapper.__goldfork__ = "workflow"  # type: ignore[attr-defined]  # a mark for replay
-            return async_wrapper  # type: ignore[return-value]  # a coroutine function, as R is awaitable
-
-        @functools.wraps(function)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if current() is not None:
-                return nested(*args, **kwargs)
-            execution = _Execution(spec, args, kwargs, code)
-            with execution:
-                execution.output = function(*execution.args, **execution.kwargs)
-            execution.deliver()
-            return execution.output
-
+        wrapper = _wrap(function, spec, nested, code)
         _workflows[self.name] = wrapper
-        wrapper.__goldfork__ = "workflow"  # type: ignore[attr-defined]  # as above
+        wrapper.__goldfork__ = "workflow"  # type: ignore[attr-defined]  # a mark for replay
         return wrapper
 
     def __enter__(self) -> Self:
         """Open the run."""
-        taken = snapshot(self._inputs)
+        taken = snapshot_arguments(self._inputs)
         frame = start_run(
             self.name,
             input_hash=taken.hash if taken else None,
-            blobs={taken.hash: taken.data} if taken else None,
+            input_order=taken.order_hash if taken else None,
+            blobs=taken.blobs if taken else None,
         )
         self.run_id = frame.run.id
         self._stack.enter_context(_closed(frame, lambda: self.output))
@@ -116,8 +95,41 @@ def workflow(name: str, **inputs: Any) -> Workflow:
     return Workflow(name, inputs)
 
 
+def _wrap(
+    function: Callable[..., Any], spec: StepSpec, nested: Callable[..., Any], code: str | None
+) -> Callable[..., Any]:
+    def opening(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Opened:
+        if current() is not None:
+            return OpenedStep(begin(spec, args, kwargs))
+        return _Execution(spec, args, kwargs, code)
+
+    async def async_wrapper(*args: Any, **kwargs: Any) -> Any:
+        if current() is not None:
+            return await nested(*args, **kwargs)
+        execution = _Execution(spec, args, kwargs, code)
+        async with execution:
+            execution.output = await function(*execution.args, **execution.kwargs)
+        return execution.output
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if current() is not None:
+            return nested(*args, **kwargs)
+        execution = _Execution(spec, args, kwargs, code)
+        with execution:
+            execution.output = function(*execution.args, **execution.kwargs)
+        return execution.output
+
+    if inspect.isasyncgenfunction(function):
+        chosen = wrap_async_generator(function, opening)
+    elif inspect.isgeneratorfunction(function):
+        chosen = wrap_generator(function, opening)
+    else:
+        chosen = async_wrapper if inspect.iscoroutinefunction(function) else wrapper
+    return functools.wraps(function)(chosen)
+
+
 class _Execution:
-    """One call of a workflow function as the root of a run."""
+    """One call of a workflow function as the root of a run; leaving it waits until the run is committed."""
 
     def __init__(self, spec: StepSpec, args: tuple[Any, ...], kwargs: dict[str, Any], code: str | None) -> None:
         bound = bind(spec.signature, args, kwargs)
@@ -126,17 +138,19 @@ class _Execution:
         changed = change is not None and change.kind == "input" and change.addresses("", spec.name, 0)
         if change is not None and changed:
             change_input(bound, change.name, change.value, spec.name)
-        taken = snapshot(bound.arguments)
+        taken = snapshot_arguments(bound.arguments)
         self.args, self.kwargs = bound.args, bound.kwargs
         self.output: Any = None
         self.frame = start_run(
             spec.name,
             input_hash=taken.hash if taken else None,
-            blobs={taken.hash: taken.data} if taken else None,
+            input_order=taken.order_hash if taken else None,
+            blobs=taken.blobs if taken else None,
             code_version=code,
         )
         self.frame.run.applied = changed
-        self.committed: Future[None] = Future()
+        self._committed: Future[None] = Future()
+        self._failed = False
         self._entered = entered(self.frame)
 
     def __enter__(self) -> Self:
@@ -147,19 +161,53 @@ class _Execution:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._entered.__exit__(kind, error, trace)
-        self.committed = _finish(self.frame, self.output, error)
-        if error is not None:
-            self.committed.exception()
+        self._finish(error)
+        self.deliver()
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._entered.__exit__(kind, error, trace)
+        self._finish(error)
+        await self.deliver_async()
+
+    def given(self) -> None:
+        """A run's body is never skipped."""
+
+    def close(self, flow: Flow, error: BaseException | None = None) -> None:
+        """Finish the run of a generator."""
+        self.output = flow.output
+        self._finish(error)
 
     def deliver(self) -> None:
-        """Wait until the run is committed before its output is handed on."""
-        self.frame.run.deliver(self.committed, reply=self.output)
+        """Wait until the run is committed before its output, or what it raised, is handed on."""
+        if self._failed:
+            # The error of the application goes first; the store's own was warned of when it happened.
+            self._committed.exception()
+        else:
+            self.frame.run.deliver(self._committed, reply=self.output)
+
+    async def deliver_async(self) -> None:
+        """As ``deliver``, without blocking the event loop."""
+        if not self._committed.done():
+            commit = asyncio.wrap_future(self._committed)
+            # Unlike awaiting it, this leaves the commit alone when the task is cancelled.
+            await asyncio.wait([commit])
+            commit.exception()
+        self.deliver()
+
+    def _finish(self, error: BaseException | None) -> None:
+        self._failed = error is not None
+        self._committed = _finish(self.frame, self.output, error)
 
 
 def _finish(frame: Frame, output: Any, error: BaseException | None) -> Future[None]:
     if error is not None:
         return finish_run(frame, error=error)
-    taken = output_snapshot(output, frame.run)
+    taken = output_snapshot(output, frame.run, ordered=False)
     return finish_run(
         frame,
         output_hash=taken.hash if taken else None,

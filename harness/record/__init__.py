@@ -3,6 +3,7 @@
 from harness.record._encoding import decode_body
 from harness.record._sse import SseEvent, SseParser
 from harness.record._values import (
+    LOCAL,
     RECORDED,
     CacheState,
     ChunkRecord,
@@ -25,6 +26,7 @@ from harness.record._view_values import ChoiceView, RequestView, ResponseView, T
 from harness.record._views import StreamView, is_event_stream, request_view, view_response
 
 __all__ = [
+    "LOCAL",
     "RECORDED",
     "CacheState",
     "ChoiceView",

@@ -11,6 +11,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal, Protocol
 
+from harness.canonical import RULES
+
 Hash = str
 """A SHA-256 digest, 64 lower-case hex digits."""
 
@@ -21,6 +23,9 @@ CacheState = Literal["live", "recorded", "renamed"]
 """Where a message's response came from: the provider, the recording, the recording with ids renamed."""
 StepState = Literal["run", "reused", "answered", "called", "dry"]
 """What became of a step: body run or skipped; for tools: answered from the recording, called, kept dry."""
+
+LOCAL = "local"
+"""The provider of a call that this process answered itself; it costs nothing."""
 
 RECORDED = "recorded"
 """The arm of the original run; a fork's arm is ``fork:<change digest>``."""
@@ -103,7 +108,7 @@ class StepRecord:
     output_order: Hash | None = None
     """Of the output with its dicts in the order they had; ``None`` when that is the sorted order of the snapshot."""
     mutated: bool = False
-    """An argument was changed by the body, so the step is never skipped."""
+    """An argument was changed by the body, or a credential starred out of the output: the step is never skipped."""
     reused_from: str | None = None
     error: str | None = None
     started_at: datetime
@@ -166,6 +171,8 @@ class MessageRecord:
     """Scalar request parameters (temperature, seed, max_tokens, …) as sent."""
     usage: Usage = Usage()
     cost: Decimal | None = None
+    currency: str = "USD"
+    """Of the cost."""
     finish_reasons: tuple[str, ...] = ()
     latency_ms: float | None = None
     first_chunk_ms: float | None = None
@@ -217,7 +224,7 @@ class Recording:
     volatile: tuple[VolatileRecord, ...]
     read: Callable[[Hash], bytes]
     """Content by hash; raises ``DatasetMissing`` or ``StoreError`` when it is gone."""
-    rules: str = "v1"
+    rules: str = RULES
     """Version of the key rules the recording was made under."""
 
 

@@ -133,6 +133,7 @@ def usage_of(value: Any) -> Usage | None:
 def _count(table: Mapping[str, Any], *names: str) -> int | None:
     for name in names:
         value = table.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        # Beyond 64 bits it is no count of tokens and fits no database column: unknown.
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63:
             return value
     return None

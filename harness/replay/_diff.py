@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,12 +19,14 @@ def compare(run: Recording, parent: Recording | None) -> RunDiff:
     Steps are paired by scope, name and occurrence (for tools: the place among that tool's calls).
     """
     ours, theirs = _numbered(run.steps), _numbered(parent.steps if parent else ())
-    diffs = [_pair(step, theirs.get(place)) for place, step in ours.items()]
-    diffs += [_removed(step) for place, step in theirs.items() if place not in ours]
+    diffs = list(_merged(ours, theirs, compared=parent is not None))
     first = next((diff.address for diff in diffs if parent is not None and _differs(diff)), None)
     equal = None
     if parent is not None and run.run.output_hash and parent.run.output_hash:
         equal = run.run.output_hash == parent.run.output_hash
+    if equal is False and first is None:
+        # Every step agrees, so the workflow's own body makes the difference.
+        first = run.run.workflow
     output: tuple[ValueChange, ...] = ()
     if equal is False and parent is not None:
         output = tuple(value_changes(content(parent, parent.run.output_hash), content(run, run.run.output_hash)))
@@ -93,8 +95,26 @@ def _numbered(steps: Iterable[StepRecord]) -> dict[Place, StepRecord]:
     return placed
 
 
-def _pair(step: StepRecord, other: StepRecord | None) -> StepDiff:
-    state: StepWord = step.state if other is not None or step.state != "run" else "added"
+def _merged(
+    ours: Mapping[Place, StepRecord], theirs: Mapping[Place, StepRecord], *, compared: bool
+) -> Iterator[StepDiff]:
+    """All steps in order of start, each removed one where the parent had it.
+
+    The runs' numbers drift apart where they differ, so a removed step's place is told by its neighbours that both
+    runs have.
+    """
+    removed = deque(sorted((s for place, s in theirs.items() if place not in ours), key=lambda step: step.seq))
+    for place, step in ours.items():
+        other = theirs.get(place)
+        before = (other or step).seq
+        while removed and removed[0].seq <= before:
+            yield _removed(removed.popleft())
+        yield _pair(step, other, compared=compared)
+    yield from map(_removed, removed)
+
+
+def _pair(step: StepRecord, other: StepRecord | None, *, compared: bool) -> StepDiff:
+    state: StepWord = "added" if compared and other is None else step.state
     equal = None
     if other is not None and step.output_hash and other.output_hash:
         equal = step.output_hash == other.output_hash

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.errors import ChangeError, GoldforkStop, TargetError, UsageError
 from harness.pipeline import code_of, plain, registered, workflow
 from harness.record import RECORDED, Recording
+from harness.replay._arguments import arguments, recorded_input
 from harness.replay._counts import count
-from harness.replay._diff import compare, content, drift
+from harness.replay._diff import compare, drift
 from harness.replay._resolver import ForkAnswers
 from harness.replay._values import RunOutcome
 from harness.session import (
@@ -45,6 +48,7 @@ def replay_run(
     *,
     target: Callable[..., Any] | None = None,
     mode: Mode | str = Mode.REPLAY,
+    earlier: Sequence[Recording] = (),
     place: Place | None = None,
     sink: Sink | None = None,
     code_version: str | None = None,
@@ -55,6 +59,7 @@ def replay_run(
         run: The recording, or what ``find_recording`` takes: a run id, a workflow's name, ``DATASET:CASE``.
         target: The pipeline; by default the loaded workflow of that name. Its input is the recording's.
         mode: ``replay`` (what is not recorded is missing) or ``auto`` (it is called and recorded).
+        earlier: Failed attempts at this very run; what they were answered comes before the recording.
         place: Case, trial and experiment of the new run.
         sink: Where the new run is recorded; nowhere by default.
         code_version: Version of the current code, kept with the run; the target's package by default.
@@ -71,11 +76,11 @@ def replay_run(
     plan = _plan(mode, place, sink, code_version)
     plan = replace(
         plan,
-        resolver=RecordedAnswers(parent, errors=mode is Mode.REPLAY),
+        resolver=RecordedAnswers(*earlier, parent, errors=mode is Mode.REPLAY),
         parent_run_id=parent.run.id,
         dry=True,
     )
-    return _execute(target, content(parent, parent.run.input_hash), plan, parent=parent)
+    return _execute(target, recorded_input(parent), plan, parent=parent)
 
 
 def fork_run(
@@ -85,7 +90,7 @@ def fork_run(
     at: str | None = None,
     target: Callable[..., Any] | None = None,
     mode: Mode | str = Mode.AUTO,
-    arm: Recording | None = None,
+    arm: Recording | Sequence[Recording] | None = None,
     place: Place | None = None,
     sink: Sink | None = None,
     code_version: str | None = None,
@@ -98,7 +103,7 @@ def fork_run(
         at: Address of the fork step, where ``change`` is text.
         target: The pipeline; by default the loaded workflow of that name.
         mode: ``auto`` calls the provider for what the change makes new; ``replay`` takes it from ``arm``.
-        arm: An earlier recording of this very fork.
+        arm: Earlier recordings of this very fork; the first one that holds an answer gives it.
         place: Case, trial and experiment of the new run.
         sink: Where the new run is recorded; nowhere by default.
         code_version: Version of the current code; steps are skipped only if it equals the parent's. By default
@@ -108,7 +113,7 @@ def fork_run(
         The outcome; what the pipeline raises is in it.
 
     Raises:
-        ChangeError: The parent has no such step, or does not use such a prompt.
+        ChangeError: The parent has no such step, or does not use such a prompt, or the change altered nothing.
         UsageError: There is no such recording, or no such workflow is loaded.
     """
     parent = _parent(run)
@@ -117,6 +122,7 @@ def fork_run(
         change = Change.parse(change, at=at or "")
     code_version = code_version or code_of(inspect.unwrap(target))
     require_addressed(parent, change)
+    arms = (arm,) if isinstance(arm, Recording) else tuple(arm or ())
     mode = Mode(mode)
     plan = _plan(mode, place, sink, code_version)
     plan = replace(
@@ -125,7 +131,7 @@ def fork_run(
             parent,
             change=change,
             same_code=code_version is not None and code_version == parent.run.code_version,
-            arm=arm,
+            arms=arms,
             errors=mode is Mode.REPLAY,
         ),
         parent_run_id=parent.run.id,
@@ -133,9 +139,8 @@ def fork_run(
         arm=change.arm,
         dry=True,
     )
-    outcome = _execute(target, content(parent, parent.run.input_hash), plan, parent=parent)
-    parents = [parent] if arm is None else [parent, arm]
-    return replace(outcome, change=change, drift=drift(outcome.run, parents))
+    outcome = _execute(target, recorded_input(parent), plan, parent=parent)
+    return replace(outcome, change=change, drift=drift(outcome.run, [parent, *arms]))
 
 
 def live_run(
@@ -224,6 +229,8 @@ def _execute(target: Callable[..., Any], inputs: Any, plan: RunPlan, *, parent: 
         except Exception as failure:  # noqa: BLE001 - whatever the application raises is the trial's outcome
             error = f"{type(failure).__name__}: {failure}"
     run = _root(runs, target, error)
+    if error is None and not run.misses:
+        _require_applied(runs, plan)
     ours = recording_of(run)
     output_hash = run.record.output_hash
     return RunOutcome(
@@ -240,6 +247,27 @@ def _execute(target: Callable[..., Any], inputs: Any, plan: RunPlan, *, parent: 
     )
 
 
+_NEEDS = {
+    "input": "no step there takes it as an argument (a `with` block has none)",
+    "output": "no step function there returns (a workflow and a `with` block return what they make)",
+    "prompt": "the prompt was not used",
+    "model": "no model call with a model was made in it",
+    "param": "no model call that takes the parameter was made in it",
+}
+
+
+def _require_applied(runs: list[RunState], plan: RunPlan) -> None:
+    """Refuse to pass a run off as a fork when the change never came into play."""
+    change = plan.change
+    if change is None or any(run.applied for run in runs):
+        return
+    what = f"{change.kind}:{change.name}" if change.name else change.kind
+    raise ChangeError(
+        f"the change of {what} at step {change.at!r} altered nothing in the fork of run {plan.parent_run_id}: "
+        f"{_NEEDS[change.kind]}; name a step where it does"
+    )
+
+
 def _root(runs: list[RunState], target: Callable[..., Any], error: str | None) -> RunState:
     if not runs:
         name = getattr(target, "__qualname__", str(target))
@@ -251,20 +279,29 @@ def _call(target: Callable[..., Any], inputs: Any) -> Any:
     """Call a workflow, or a plain function as one, with an object of parameters or a single argument."""
     if getattr(target, "__goldfork__", None) != "workflow":
         target = workflow(getattr(target, "__name__", "target"))(target)
-    args, kwargs = _arguments(target, inputs)
+    args, kwargs = arguments(target, inputs)
     result = target(*args, **kwargs)
-    return asyncio.run(_await(result)) if inspect.isawaitable(result) else result
+    if inspect.isawaitable(result):
+        return _in_own_loop(_await(result))
+    if inspect.isasyncgen(result):
+        return _in_own_loop(_drain(result))
+    return list(result) if inspect.isgenerator(result) else result
 
 
-async def _await(result: Any) -> Any:
+def _in_own_loop(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run to the end in a loop of its own, in another thread where this one is inside a running loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    context = contextvars.copy_context()
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(context.run, asyncio.run, work).result()
+
+
+async def _await(result: Awaitable[Any]) -> Any:
     return await result
 
 
-def _arguments(target: Callable[..., Any], inputs: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
-    if isinstance(inputs, Mapping):
-        try:
-            inspect.signature(target).bind(**inputs)
-        except TypeError:
-            return (inputs,), {}
-        return (), dict(inputs)
-    return (inputs,), {}
+async def _drain(result: AsyncIterable[Any]) -> list[Any]:
+    return [item async for item in result]

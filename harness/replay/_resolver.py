@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from harness.pipeline import NotReusable, restore
 from harness.record import Recording, StepRecord, VolatileRecord
@@ -14,25 +15,24 @@ from harness.session import Answer, Call, Change, RecordedAnswers, StepAnswer, S
 class ForkAnswers:
     """Answers from the fork's own arm first, then from the parent; skips steps that are proven unchanged.
 
-    A body is skipped only when the parent's step had the same code version, name, scope and canonical inputs,
-    ended well, changed no argument, and left an output that decodes to an equal value; and when its recorded
-    subtree holds nothing that the change addresses.
+    A body is skipped only when the parent's step had the same code version, name, scope and key (its canonical
+    inputs, those it ignores left out), ended well, changed no argument, and left an output that decodes to an equal
+    value; and when its recorded subtree holds nothing that the change addresses.
     """
 
     def __init__(
-        self, parent: Recording, *, change: Change, same_code: bool, arm: Recording | None, errors: bool
+        self, parent: Recording, *, change: Change, same_code: bool, arms: Sequence[Recording], errors: bool
     ) -> None:
-        layers = (parent,) if arm is None else (arm, parent)
-        self._answers = RecordedAnswers(*layers, errors=errors)
+        self._answers = RecordedAnswers(*arms, parent, errors=errors)
         self._parent = parent
         self._lock = threading.Lock()
         self._visits: defaultdict[tuple[str, str], int] = defaultdict(int)
-        self._touched = frozenset(step_id for layer in layers for step_id in _touched(layer, change))
+        self._touched = frozenset(step_id for layer in (*arms, parent) for step_id in _touched(layer, change))
         self._skippable = _skippable(parent, self._touched) if same_code else {}
 
     @property
     def recordings(self) -> Sequence[Recording]:
-        """The fork's own recording, if any, then the parent's."""
+        """The fork's own recordings, if any, then the parent's."""
         return self._answers.recordings
 
     def message(self, call: Call) -> Answer | None:
@@ -66,10 +66,26 @@ class ForkAnswers:
         if visit >= len(found):
             return None
         candidate = found[visit]
-        if candidate is None or candidate.name != step.name or candidate.input_hash != step.input_hash:
+        if candidate is None or candidate.name != step.name:
             return None
         answer = StepAnswer(candidate, self._parent)
-        return answer if _decodes(answer) else None
+        if not _decodes(answer):
+            return None
+        with self._lock:
+            # Steps in the skipped body are visits too: later equal ones take the next recorded step.
+            for below in _below(self._parent, candidate):
+                self._visits[below.scope, below.key] += 1
+        return answer
+
+
+def _below(recording: Recording, top: StepRecord) -> Iterator[StepRecord]:
+    """The steps inside a step, tools left out; ``steps`` is in order of start, so that parents come first."""
+    ids = {top.id}
+    for step in recording.steps:
+        if step.parent_id in ids:
+            ids.add(step.id)
+            if step.kind != "tool":
+                yield step
 
 
 def _decodes(answer: StepAnswer) -> bool:
@@ -83,7 +99,7 @@ def _decodes(answer: StepAnswer) -> bool:
     return True
 
 
-def _skippable(parent: Recording, touched: Set[str]) -> dict[tuple[str, str], list[StepRecord | None]]:
+def _skippable(parent: Recording, touched: AbstractSet[str]) -> dict[tuple[str, str], list[StepRecord | None]]:
     """Steps by (scope, key) in order of start; ``None`` where the body has to run."""
     table: defaultdict[tuple[str, str], list[StepRecord | None]] = defaultdict(list)
     for step in parent.steps:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal
 
+from harness.errors import UsageError
 from harness.record import Hash, Recording
 from harness.session import Change
 
@@ -26,16 +27,52 @@ class Counts:
     """Requests that left the process for a model, retries included."""
     tokens_spent: int = 0
     tokens_saved: int = 0
-    """Tokens that the recording answered for, skipped steps' included."""
-    unknown_usage: int = 0
-    """Messages whose provider reported no usage; they are in neither sum."""
+    """Known tokens that the recording answered for, skipped steps' included."""
+    unknown_spent: int = 0
+    unknown_saved: int = 0
+    """Messages whose provider reported no usage. With any of them the sum of tokens is only the least it can be."""
     cost_spent: Decimal | None = None
     cost_saved: Decimal | None = None
-    """``None`` when no price is known for any message concerned."""
+    """Sum of the known costs; ``None`` when none is known."""
+    unpriced_spent: int = 0
+    unpriced_saved: int = 0
+    """Messages whose cost is unknown. With any of them the sum of costs is only the least it can be."""
     currency: str = "USD"
+    """Of both costs."""
+
+    @property
+    def tokens(self) -> tuple[int | None, int | None]:
+        """Tokens spent and saved, ``None`` for a side of which something is unknown."""
+        return (
+            None if self.unknown_spent else self.tokens_spent,
+            None if self.unknown_saved else self.tokens_saved,
+        )
+
+    @property
+    def cost(self) -> tuple[Decimal | None, Decimal | None]:
+        """Money spent and saved, ``None`` for a side of which something is unknown."""
+        return (
+            None if self.unpriced_spent else self.cost_spent or Decimal(0),
+            None if self.unpriced_saved else self.cost_saved or Decimal(0),
+        )
+
+    def spending(self) -> Counts:
+        """What was spent alone, without what was saved and which steps ran."""
+        return Counts(
+            provider_calls=self.provider_calls,
+            tokens_spent=self.tokens_spent,
+            unknown_spent=self.unknown_spent,
+            cost_spent=self.cost_spent,
+            unpriced_spent=self.unpriced_spent,
+            currency=self.currency,
+        )
 
     def __add__(self, other: Counts) -> Counts:
-        """The counts of two executions together."""
+        """The counts of two executions together.
+
+        Raises:
+            UsageError: Their costs are in different currencies.
+        """
         plain = {
             name: getattr(self, name) + getattr(other, name)
             for name in self.__slots__
@@ -43,9 +80,25 @@ class Counts:
         }
         spent = _sum(self.cost_spent, other.cost_spent)
         saved = _sum(self.cost_saved, other.cost_saved)
-        priced = self.cost_spent is not None or self.cost_saved is not None
-        currency = self.currency if priced else other.currency
-        return Counts(**plain, cost_spent=spent, cost_saved=saved, currency=currency)
+        currency = same_currency(self._priced_in(), other._priced_in())
+        return Counts(**plain, cost_spent=spent, cost_saved=saved, currency=currency or "USD")
+
+    def _priced_in(self) -> str | None:
+        return None if self.cost_spent is None and self.cost_saved is None else self.currency
+
+
+def same_currency(left: str | None, right: str | None) -> str | None:
+    """The currency of a sum of two amounts; ``None`` stands for that of an unknown amount.
+
+    Raises:
+        UsageError: They differ, so that there is no sum.
+    """
+    if left is not None and right is not None and left != right:
+        raise UsageError(
+            f"costs in {left!r} and in {right!r} cannot be added; give all prices in one currency, "
+            "in the settings and in dataset.toml"
+        )
+    return right if left is None else left
 
 
 def _sum(left: Decimal | None, right: Decimal | None) -> Decimal | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from decimal import Decimal
 from itertools import groupby
 
 from harness.experiment import ExperimentResult, TrialResult
@@ -93,18 +92,15 @@ def _divergences(trials: tuple[TrialResult, ...]) -> tuple[Divergence, ...]:
 
 
 def _spending(result: ExperimentResult) -> Spending:
-    """Sums of which nothing is known are unknown; a run without provider calls spent nothing."""
     counts = result.counts
-    called = counts.provider_calls > 0
-    unknown_spent = called and not counts.tokens_spent and counts.unknown_usage > 0
-    unknown_saved = result.mode != "live" and not counts.tokens_saved and counts.unknown_usage > 0
+    tokens, cost = counts.tokens, counts.cost
     return Spending(
-        tokens_spent=None if unknown_spent else counts.tokens_spent,
-        tokens_saved=None if unknown_saved else counts.tokens_saved,
-        unknown_usage=counts.unknown_usage,
-        cost_spent=counts.cost_spent if counts.cost_spent is not None or called else Decimal(0),
-        cost_saved=counts.cost_saved,
+        tokens_spent=tokens[0],
+        tokens_saved=tokens[1],
+        cost_spent=cost[0],
+        cost_saved=cost[1],
         currency=counts.currency,
+        known=counts,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-from harness.report.summary import CaseState, Measured, ProblemKind, ScoreRow
+from harness.report.summary import CaseState, Measured, ProblemKind, ScoreRow, Spending
 from harness.score import Value
 
 UNKNOWN = "-"
@@ -83,9 +83,11 @@ def interval(low: float | None, high: float | None) -> str:
     return f"{signed(low)} to {signed(high)}"
 
 
-def count(value: int | None) -> str:
-    """A whole number with thousands separated, or ``unknown``."""
-    return "unknown" if value is None else f"{value:,}"
+def count(value: int | None, *, least: int | None = None) -> str:
+    """A whole number with thousands separated; unknown, the least that it can be."""
+    if value is None:
+        return f"at least {least:,}" if least else "unknown"
+    return f"{value:,}"
 
 
 def decimal(value: Decimal | None) -> str | None:
@@ -93,15 +95,33 @@ def decimal(value: Decimal | None) -> str | None:
     return None if value is None else format(value, "f")
 
 
-def money(value: Decimal | None, currency: str) -> str:
-    """Money for people: at least two decimals, more only where they say something."""
+def money(value: Decimal | None, currency: str, *, least: Decimal | None = None) -> str:
+    """Money for people: two decimals, more only where they say something; unknown, the least that it can be."""
     if value is None:
-        return "unknown"
+        return f"at least {money(least, currency)}" if least else "unknown"
     rounded = value.quantize(Decimal("0.0001")) if abs(value) < 1 else value.quantize(Decimal("0.01"))
     if value and not rounded:
         return f"under 0.0001 {currency}"
     whole, _, fraction = format(rounded, ",f").partition(".")
     return f"{whole}.{fraction.rstrip('0').ljust(2, '0')} {currency}"
+
+
+def tokens(spending: Spending) -> tuple[str, str]:
+    """Tokens spent and saved."""
+    known = spending.known
+    return (
+        count(spending.tokens_spent, least=known.tokens_spent),
+        count(spending.tokens_saved, least=known.tokens_saved),
+    )
+
+
+def cost(spending: Spending) -> tuple[str, str]:
+    """Money spent and saved."""
+    known, currency = spending.known, spending.currency
+    return (
+        money(spending.cost_spent, currency, least=known.cost_spent),
+        money(spending.cost_saved, currency, least=known.cost_saved),
+    )
 
 
 def verdict(row: ScoreRow) -> str:

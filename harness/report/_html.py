@@ -51,6 +51,8 @@ def render_html(summary: Summary) -> str:
         case_plots=_plots.case_plots(summary.scores),
         tokens=tokens,
         money=money,
+        used=_format.tokens(summary.spending),
+        paid=_format.cost(summary.spending),
         anchors={view.case: f"case-{index}" for index, view in enumerate(summary.cases)},
         seconds=(summary.ended_at - summary.started_at).total_seconds(),
     )

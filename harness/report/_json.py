@@ -28,6 +28,7 @@ def to_json(summary: Summary, *, reports: Iterable[str] = ()) -> dict[str, Any]:
         "provider_calls": work.provider_calls,
         "outputs_equal": summary.outputs_equal,
         "tokens": {"spent": spending.tokens_spent, "saved": spending.tokens_saved},
+        "unknown_usage": {"spent": spending.known.unknown_spent, "saved": spending.known.unknown_saved},
         "cost": {
             "spent": decimal(spending.cost_spent),
             "saved": decimal(spending.cost_saved),

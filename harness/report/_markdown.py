@@ -143,13 +143,13 @@ def _problems(summary: Summary) -> str:
 
 def _work(summary: Summary) -> str:
     work, spent = summary.work, summary.spending
-    money = write.money(spent.cost_spent, spent.currency), write.money(spent.cost_saved, spent.currency)
+    tokens, money = write.tokens(spent), write.cost(spent)
     return (
         f"{summary.outputs_equal:,} of {summary.outputs_compared:,} outputs equal; "
         f"steps {work.steps_reused:,} reused, {work.steps_run:,} run; "
         f"tools {work.tools_answered:,} answered, {work.tools_called:,} called, {work.tools_dry:,} dry; "
         f"{write.plural(work.provider_calls, 'provider call')}; "
-        f"tokens {write.count(spent.tokens_spent)} spent, {write.count(spent.tokens_saved)} saved; "
+        f"tokens {tokens[0]} spent, {tokens[1]} saved; "
         f"money {inert(money[0])} spent, {inert(money[1])} saved."
     )
 

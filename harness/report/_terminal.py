@@ -169,10 +169,10 @@ def _counts(summary: Summary, *, ascii_only: bool) -> Table:
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     work, spent = summary.work, summary.spending
-    tokens = f"{write.count(spent.tokens_spent)} spent, {write.count(spent.tokens_saved)} saved"
+    used, money = write.tokens(spent), write.cost(spent)
+    tokens = f"{used[0]} spent, {used[1]} saved"
     if spent.unknown_usage:
         tokens += f" ({write.plural(spent.unknown_usage, 'message')} without reported usage)"
-    money = write.money(spent.cost_spent, spent.currency), write.money(spent.cost_saved, spent.currency)
     rows = [
         ("steps", f"{work.steps_reused:,} reused, {work.steps_run:,} run"),
         ("tools", f"{work.tools_answered:,} answered, {work.tools_called:,} called, {work.tools_dry:,} dry"),

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Literal
 
 from harness.experiment import Basis, GateCheck, Word
-from harness.replay import StepWord
+from harness.replay import Counts, StepWord
 from harness.score import ScoreStatus, Value
 
 CaseState = Literal["equal", "differs", "unmeasured", "missing", "error"]
@@ -202,11 +202,16 @@ class Spending:
 
     tokens_spent: int | None
     tokens_saved: int | None
-    unknown_usage: int
-    """Messages without reported usage; they are in neither sum."""
     cost_spent: Decimal | None
     cost_saved: Decimal | None
     currency: str
+    known: Counts
+    """Sums of what is known, the least that the unknown ones can be, and how many messages are not in them."""
+
+    @property
+    def unknown_usage(self) -> int:
+        """Messages without reported usage; they are in neither sum."""
+        return self.known.unknown_spent + self.known.unknown_saved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from harness.session._runs import (
     finish_run,
     process_store,
     recording,
+    require_usable,
     start_run,
 )
 from harness.session._state import (
@@ -34,7 +35,9 @@ from harness.session._state import (
     current,
     current_block,
     entered,
+    keep_secret,
     lost_from,
+    masked,
     new_id,
     planned,
 )
@@ -65,11 +68,14 @@ __all__ = [
     "entered",
     "find_recording",
     "finish_run",
+    "keep_secret",
     "lost_from",
+    "masked",
     "new_id",
     "planned",
     "process_store",
     "recording",
     "recording_of",
+    "require_usable",
     "start_run",
 ]

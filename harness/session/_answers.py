@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from harness.record import Hash, MessageRecord, Recording, StepRecord, VolatileRecord
+from harness.record import MessageRecord, Recording, StepRecord, VolatileRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +50,9 @@ class StepAnswer:
     recording: Recording
 
     def output(self) -> bytes | None:
-        """The canonical bytes of the recorded output, ``None`` when it could not be serialised."""
-        return None if self.step.output_hash is None else self.recording.read(self.step.output_hash)
+        """The bytes of the recorded output, dicts in the order they had; ``None`` when it could not be serialised."""
+        digest = self.step.output_order or self.step.output_hash
+        return None if digest is None else self.recording.read(digest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,6 @@ class StepStart:
     scope: str
     occurrence: int
     key: str
-    input_hash: Hash | None
 
 
 class Resolver(Protocol):

@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import os
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
@@ -13,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.canonical import content_hash
-from harness.errors import DatasetMissing, UsageError
-from harness.record import RECORDED, Hash, Recording, StepRecord
+from harness.errors import DatasetMissing, StoreOpenError, UsageError
+from harness.record import RECORDED, Hash, Recording, Status, StepRecord
 from harness.session._answers import RecordedAnswers, Resolver
 from harness.session._state import (
     Frame,
@@ -86,11 +87,22 @@ def default_plan(workflow: str) -> RunPlan:
         resolver = RecordedAnswers(found, errors=mode is Mode.REPLAY) if found else None
     return RunPlan(
         mode=mode,
-        sink=process_store(settings),
+        sink=_live_sink(settings) if mode is Mode.LIVE else process_store(settings),
         resolver=resolver,
         dry=mode is Mode.REPLAY,
         on_store_error=settings.on_store_error,
     )
+
+
+def _live_sink(settings: Settings) -> Sink:
+    """The process's store; a live call goes on without one where the settings say ``warn``."""
+    try:
+        return process_store(settings)
+    except StoreOpenError as error:
+        if settings.on_store_error == "raise":
+            raise
+        warnings.warn(f"nothing is recorded: {error}", RuntimeWarning, stacklevel=2)
+        return NullSink()
 
 
 def find_recording(
@@ -100,6 +112,7 @@ def find_recording(
 
     Raises:
         DatasetMissing: The reference names a dataset or case that does not exist.
+        UsageError: The run was not recorded completely.
     """
     from harness.dataset import GoldenDataset  # pydantic's import is paid only by who names a dataset
 
@@ -112,7 +125,21 @@ def find_recording(
         if found is None:
             raise DatasetMissing(f"case {case!r} of {str(dataset.path)!r} has no recording {arm!r}, trial {trial}")
         return found
-    return process_store(settings).recording(ref, arm=arm, trial=trial)
+    stored = process_store(settings).recording(ref, arm=arm, trial=trial)
+    return None if stored is None else require_usable(stored)
+
+
+def require_usable(recording: Recording) -> Recording:
+    """Refuse a run that something could not be stored of; it would miss just that.
+
+    Raises:
+        UsageError: It is such a run.
+    """
+    if not recording.run.usable:
+        raise UsageError(
+            f"run {recording.run.id!r} could not be recorded completely, so it cannot be replayed; run it again"
+        )
+    return recording
 
 
 @contextlib.contextmanager
@@ -150,6 +177,7 @@ def start_run(
     workflow: str,
     *,
     input_hash: Hash | None = None,
+    input_order: Hash | None = None,
     blobs: Mapping[Hash, bytes] | None = None,
     code_version: str | None = None,
 ) -> Frame:
@@ -159,7 +187,7 @@ def start_run(
     if code_version and not plan.code_version:
         plan = replace(plan, code_version=code_version)
     run = RunState(plan, workflow)
-    run.record = replace(run.record, input_hash=input_hash)
+    run.record = replace(run.record, input_hash=input_hash, input_order=input_order)
     root = StepRecord(
         id=new_id(),
         run_id=run.id,
@@ -192,9 +220,9 @@ def finish_run(
     ended = run.plan.clock.now()
     failed = error is not None or bool(run.misses)
     text = run.masked_text(_describe(error)) if error is not None else (run.misses[0] if run.misses else None)
-    run.record = replace(
-        run.record, status="error" if failed else "ok", ended_at=ended, output_hash=output_hash, error=text
-    )
+    left = isinstance(error, GeneratorExit) and not run.misses
+    status: Status = "interrupted" if left else "error" if failed else "ok"
+    run.record = replace(run.record, status=status, ended_at=ended, output_hash=output_hash, error=text)
     root = replace(
         frame.step.record,
         status=run.record.status,
@@ -254,5 +282,6 @@ __all__ = [
     "finish_run",
     "process_store",
     "recording",
+    "require_usable",
     "start_run",
 ]

@@ -107,6 +107,25 @@ class RunPlan:
     clock: Clock = field(default_factory=SystemClock)
 
 
+_secrets: frozenset[bytes] = frozenset()
+"""Credentials of this process's clients, known before any call carries one; never written anywhere."""
+
+
+def keep_secret(forms: Iterable[bytes]) -> None:
+    """Star these bytes out of every snapshot and error text of this process from now on."""
+    global _secrets  # noqa: PLW0603 - a client belongs to no run
+    with _id_lock:
+        _secrets = _secrets.union(forms)
+
+
+def masked(data: bytes, secrets: frozenset[bytes] = frozenset()) -> bytes:
+    """The bytes with these credentials and those of the process starred out, lengths unchanged."""
+    for form in sorted(_secrets | secrets, key=len, reverse=True):
+        if form in data:
+            data = data.replace(form, b"*" * len(form))
+    return data
+
+
 class RunState:
     """A run in progress. Thread-safe; shared by every task and thread of the run."""
 
@@ -175,11 +194,8 @@ class RunState:
                 self.secrets = self.secrets | new
 
     def masked(self, data: bytes) -> bytes:
-        """The bytes with the run's credentials starred out, lengths unchanged."""
-        for form in sorted(self.secrets, key=len, reverse=True):
-            if form in data:
-                data = data.replace(form, b"*" * len(form))
-        return data
+        """The bytes with the credentials of the run and of the process starred out, lengths unchanged."""
+        return masked(data, self.secrets)
 
     def masked_text(self, text: str) -> str:
         """The text with the run's credentials starred out."""

@@ -93,8 +93,9 @@ def mean_interval(
     Args:
         values: One value per independent unit (average the trials of a case first).
         confidence: Coverage, 0 to 1.
-        bounds: Ends of the scale. Equal values carry no spread to estimate; inside known ends they get
-            Wilson's interval, which is conservative there, otherwise none. ``None``: no known ends.
+        bounds: Ends of the scale, beyond which the interval does not reach; ignored where a value does. Equal
+            values carry no spread to estimate; inside known ends they get Wilson's interval, which is conservative
+            there, otherwise none. ``None``: no known ends.
     """
     n = len(values)
     if n < 2:
@@ -105,7 +106,13 @@ def mean_interval(
     from scipy.stats import t
 
     half = float(t.ppf(0.5 + confidence / 2, n - 1)) * stdev(values) / math.sqrt(n)
-    return Interval(mean, mean - half, mean + half, n, confidence, "Student t")
+    low, high = mean - half, mean + half
+    if low == high:
+        # Values so close together that their spread is lost in the rounding of the mean.
+        return _all_equal(mean, n, confidence, bounds)
+    if bounds is not None and bounds[0] <= min(values) and max(values) <= bounds[1]:
+        low, high = max(low, bounds[0]), min(high, bounds[1])
+    return Interval(mean, low, high, n, confidence, "Student t")
 
 
 def _all_equal(value: float, n: int, confidence: float, bounds: tuple[float, float] | None) -> Interval | None:
@@ -251,7 +258,7 @@ def percentile_interval(
         bounds: Ends of the figure's scale; as in ``mean_interval``, for draws that are all equal.
 
     Returns:
-        ``None`` without draws, for fewer than two units, or for equal draws without ``bounds``.
+        ``None`` without draws, for fewer than two units, or for draws that are (nearly) all equal without ``bounds``.
     """
     z_value(confidence)
     ordered = sorted(draws)
@@ -260,7 +267,8 @@ def percentile_interval(
     if ordered[0] == ordered[-1]:
         return _all_equal(value, n, confidence, bounds)
     tail = (1 - confidence) / 2
-    return Interval(value, _quantile(ordered, tail), _quantile(ordered, 1 - tail), n, confidence, method)
+    low, high = _quantile(ordered, tail), _quantile(ordered, 1 - tail)
+    return Interval(value, low, high, n, confidence, method) if low < high else _all_equal(value, n, confidence, bounds)
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:

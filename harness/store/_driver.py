@@ -16,7 +16,9 @@ from harness.store._packing import Packing, PostgresPacking, SqlitePacking
 Trouble = Literal["retry", "gone", "environment", "poison"]
 """What a database error calls for: again, again on a new connection, give the group up, blame one job."""
 
-PAGE_BYTES = 8192
+PAGE_BYTES = 2048
+"""Small, because a conversation spreads over a dozen trees that each end in a page half full: with 8 KiB pages that
+rounding alone made growth look quadratic on small files."""
 _BUSY_MS = 30_000
 _CHECKPOINT_BYTES = 8 << 20
 """Write-ahead log grown by about this much is folded back by the writer."""

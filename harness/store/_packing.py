@@ -11,11 +11,12 @@ import re
 import uuid
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 _UNCARRIED = re.compile("[\x00\x1a\ud800-\udfff]")
 _ESCAPED = re.compile("\x1a([0-9a-f]{4})")
 _CANONICAL_ID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
+_RULED_KEY: Final = re.compile(r"v([1-9]\d?):([0-9a-f]{64})").fullmatch
 _HEX64 = re.compile("[0-9a-f]{64}").fullmatch
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
@@ -63,9 +64,15 @@ def pack_hash(value: str) -> bytes:
 
 
 def pack_key(value: str) -> bytes:
-    """A content key: 32 bytes when it is a SHA-256 in hex, else its text behind a prefix that keeps them apart."""
+    """A content key in few bytes: a SHA-256 in hex as 32, a key under numbered rules (``v1:<hex>``) as 34.
+
+    Anything else is its text behind a prefix that keeps it apart from both.
+    """
     if _HEX64(value):
         return bytes.fromhex(value)
+    ruled = _RULED_KEY(value)
+    if ruled:
+        return bytes((3, int(ruled[1]))) + bytes.fromhex(ruled[2])
     text = value.encode("utf-8", "surrogatepass")
     return b"\x02\x02" + text if len(text) == 31 else b"\x01" + text
 
@@ -74,6 +81,8 @@ def unpack_key(value: bytes) -> str:
     """The inverse of ``pack_key``."""
     if len(value) == 32:
         return value.hex()
+    if value[0] == 3:
+        return f"v{value[1]}:{value[2:].hex()}"
     return value[2 if value[0] == 2 else 1 :].decode("utf-8", "surrogatepass")
 
 

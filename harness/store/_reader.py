@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, select
 
+from harness.canonical import RULES
 from harness.errors import DatasetMissing, StoreError, UsageError
 from harness.record import RECORDED, Exchange, Hash, MessageRecord, Recording, RunRecord
 from harness.record._parts import join
@@ -53,6 +54,7 @@ class _Totals:
     output_tokens: int | None
     unknown: int
     cost: Decimal | None
+    currency: str | None
 
 
 class Reader:
@@ -100,6 +102,11 @@ class Reader:
             row = self._find(connection, ref, arm, trial)
             if row is None:
                 return None
+            if row["rules"] != RULES:
+                raise UsageError(
+                    f"run {row['id']!r} was recorded under key rules {row['rules']!r}, this version uses {RULES!r}; "
+                    "record it again, or use the version of goldfork that recorded it"
+                )
             return self._recording(connection, row)
 
     def _find(self, connection: Connection, ref: str, arm: str, trial: int) -> Mapping[str, Any] | None:
@@ -262,6 +269,7 @@ def _totals(connection: Connection, ids: Sequence[str]) -> dict[str, _Totals]:
             messages.c.input_tokens,
             messages.c.output_tokens,
             messages.c.cost,
+            messages.c.currency,
         ).where(messages.c.run_id.in_(ids[start : start + _AT_ONCE]))
         for row in connection.execute(wanted):
             rows[row.run_id].append(row)
@@ -271,7 +279,8 @@ def _totals(connection: Connection, ids: Sequence[str]) -> dict[str, _Totals]:
             input_tokens=_sum(row.input_tokens for row in found),
             output_tokens=_sum(row.output_tokens for row in found),
             unknown=sum(row.status == "ok" and row.input_tokens is None for row in found),
-            cost=_sum(row.cost for row in found),
+            cost=_sum(row.cost for row in found) if len(_currencies(found)) == 1 else None,
+            currency=next(iter(_currencies(found)), None),
         )
         for run, found in rows.items()
     }
@@ -285,6 +294,10 @@ def _counts(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
         for (run,) in connection.execute(wanted):
             counts[run] += 1
     return counts
+
+
+def _currencies(messages: Sequence[Any]) -> set[str]:
+    return {message.currency or "USD" for message in messages if message.cost is not None}
 
 
 def _sum(values: Iterable[Any]) -> Any:
@@ -306,4 +319,5 @@ def _summary(row: Mapping[str, Any], status: RunStatus, steps: int, totals: _Tot
         output_tokens=totals.output_tokens if totals else None,
         unknown_usage=totals.unknown if totals else 0,
         cost=totals.cost if totals else None,
+        currency=(totals.currency if totals else None) or "USD",
     )

@@ -22,7 +22,7 @@ in `harness/store/migrations` make them.
 | value | on SQLite | on PostgreSQL |
 |---|---|---|
 | UUID | 16 bytes: `hex(id)`, `x'0190…'` | `uuid` |
-| hash, key | 32 bytes; a key that is no SHA-256: 0x01 and its text | `bytea`, the same |
+| hash, key | 32 bytes; a key `v1:…`: 0x03, 0x01, 32 bytes; any other: 0x01 and its text | `bytea`, the same |
 | time | `2026-11-30T21:27:45.123456Z`, sorts as text | `timestamptz` |
 | money | decimal text | `numeric` |
 | JSON | ASCII text | `text`; cast it to `jsonb` where it holds no `\\u0000` |

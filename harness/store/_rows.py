@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import orjson
 
+from harness.canonical import RULES
 from harness.record import (
     ChunkRecord,
     Exchange,
@@ -20,7 +21,7 @@ from harness.record import (
 from harness.store._codec import pack, unpack
 from harness.store._packing import Packing, pack_hash, pack_json, pack_key, pack_text, unpack_json
 
-RULES: Final = "v1"
+JSON_TYPE: Final = "application/json"
 
 # fmt: off
 RUN: Final = (
@@ -38,7 +39,7 @@ MESSAGE: Final = (
     "occurrence", "request_hash", "request_chain", "request_type", "streamed", "status", "cache_state", "replay_of",
     "model", "model_served", "system_fingerprint", "prompt_name", "prompt_version", "temperature", "seed",
     "max_tokens", "params", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "cost",
-    "finish_reasons", "latency_ms", "first_chunk_ms", "error", "started_at",
+    "currency", "finish_reasons", "latency_ms", "first_chunk_ms", "error", "started_at",
 )
 # fmt: on
 REQUEST_CHAIN: Final = MESSAGE.index("request_chain")
@@ -142,7 +143,7 @@ def message_row(message: MessageRecord, to: Packing) -> list[Any]:
         message.occurrence,
         pack_hash(message.request_hash),
         None,
-        pack_text(message.request_type),
+        None if message.request_type == JSON_TYPE else pack_text(message.request_type),
         message.streamed,
         message.status,
         message.cache_state,
@@ -161,6 +162,7 @@ def message_row(message: MessageRecord, to: Packing) -> list[Any]:
         usage.cached_tokens,
         usage.reasoning_tokens,
         to.money(message.cost),
+        None if message.cost is None else pack_text(message.currency),
         pack_json(list(message.finish_reasons)),
         message.latency_ms,
         message.first_chunk_ms,
@@ -232,13 +234,14 @@ def to_step(row: Mapping[str, Any]) -> StepRecord:
 def to_message(row: Mapping[str, Any], exchanges: Iterable[Exchange]) -> MessageRecord:
     """A row of ``messages`` and its exchanges as a record."""
     plain = ("id", "run_id", "step_id", "seq", "scope", "method", "endpoint", "provider", "exact_key",
-             "semantic_key", "occurrence", "request_hash", "request_type", "status", "cache_state", "replay_of",
+             "semantic_key", "occurrence", "request_hash", "status", "cache_state", "replay_of",
              "model", "model_served", "system_fingerprint", "prompt_name", "prompt_version", "params", "cost",
              "latency_ms", "first_chunk_ms", "error", "started_at")  # fmt: skip
     return MessageRecord(
         **{name: row[name] for name in plain},
         exchanges=tuple(exchanges),
         streamed=bool(row["streamed"]),
+        currency=row["currency"] or "USD",
         finish_reasons=tuple(row["finish_reasons"]),
         usage=Usage(
             input_tokens=row["input_tokens"],

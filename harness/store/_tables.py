@@ -125,7 +125,7 @@ class Message(Table, table=True):
     request_chain: int | None = column(
         BigKey, "Last link of the request's chain; null when the body is stored whole.", nullable=True
     )
-    request_type: str = column(Words, "Content type of the request.")
+    request_type: str | None = column(Words, "Content type of the request; null for JSON.", nullable=True)
     streamed: bool = column(Boolean, "Whether the response was a stream.")
     status: str = column(Words, "running, ok, error or interrupted.")
     cache_state: str = column(Words, "live, recorded or renamed.")
@@ -144,6 +144,7 @@ class Message(Table, table=True):
     cached_tokens: int | None = column(BigKey, "Input tokens that the provider had cached.", nullable=True)
     reasoning_tokens: int | None = column(BigKey, "Output tokens spent on reasoning.", nullable=True)
     cost: Decimal | None = column(Money, "Price by the settings; null when unknown.", nullable=True)
+    currency: str | None = column(Words, "Of the cost; null without one.", nullable=True)
     finish_reasons: list[str] = column(Json, "JSON list, one per choice.")
     latency_ms: float | None = column(Float, "Milliseconds until the response was complete.", nullable=True)
     first_chunk_ms: float | None = column(Float, "Milliseconds until the first chunk.", nullable=True)

@@ -35,7 +35,9 @@ class RunSummary:
     unknown_usage: int
     """Finished messages without reported usage; they are in neither sum."""
     cost: Decimal | None
-    """Sum of the known costs; ``None`` when none is known."""
+    """Sum of the known costs; ``None`` when none is known, or they are in several currencies."""
+    currency: str
+    """Of the cost."""
     error: str | None
     usable: bool
     fidelity: str

@@ -46,7 +46,7 @@ KEYS = tuple(
 STORE = (
     *(f"tests/contract/store/test_store_{name}.py" for name in ("records", "tables", "runs", "maintenance")),
     *(f"tests/contract/store/test_store_{name}.py" for name in ("opening", "cases")),
-    *("tests/unit/store/test_parts.py", "tests/unit/store/test_values_on_disk.py"),
+    *(f"tests/unit/store/test_{name}.py" for name in ("keys_on_disk", "parts", "values_on_disk")),
 )
 SLOW = "two_processes or alembic or kill or many_writers or library or comes_back or read_only_folder"
 """Tests of the store that start processes or servers; no mutant is tried on them, which can only lower the score."""

@@ -12,6 +12,7 @@ SOURCES = sorted(
     if "migrations" not in path.parts  # a schema is one long list
 )
 BROAD = {
+    "harness/pipeline/_snapshot.py": "classes of the application may raise anything; its run must go on",
     "harness/replay/_replay.py": "whatever the application raises is the trial's outcome",
     "harness/replay/_target.py": "a module may raise anything when it is imported",
     "harness/experiment/_scoring.py": "a crashed evaluator is a failed score",

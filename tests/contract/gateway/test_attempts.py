@@ -235,7 +235,7 @@ def test_a_change_of_model_or_parameter_rewrites_only_that_field(lab, asking):
 
     lab.live(in_step, change=Change(kind="param", at="draft#1", name="temperature", value=0.25))
     lab.live(in_step, change=Change(kind="model", at="draft#1", value="other"))
-    lab.live(in_step, change=Change(kind="param", at="draft", name="seed", value=1))
+    lab.live(in_step, change=Change(kind="param", at="draft#0", name="seed", value=1))
     lab.live(in_step, change=Change(kind="param", at="draft#1", name="seed", value=1))
     bodies = [request.body for request in lab.server.requests]
     assert bodies[0] == bodies[2].replace(b'"temperature":1', b'"temperature":0.25')

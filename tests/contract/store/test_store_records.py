@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 
 import pytest
+from sqlalchemy import create_engine, text
 
 from harness.errors import DatasetMissing, StoreError, UsageError
 from harness.record import ChunkRecord, Exchange, Usage, VolatileRecord
@@ -65,6 +66,26 @@ def test_unknown_usage_and_cost_stay_unknown(store, records):
     assert found.cost is None
     [summary] = store.runs()
     assert (summary.input_tokens, summary.cost, summary.unknown_usage) == (None, None, 1)
+
+
+def test_costs_in_two_currencies_have_no_sum(store, records):
+    run = records.run()
+    for number, currency in enumerate(["EUR", "USD"]):
+        message = records.message(run, b"{}", cost=Decimal(1), currency=currency, seq=number)
+        _write(store, message, blobs=records.blobs(b"{}"))
+    _write(store, run)
+    assert [message.currency for message in store.recording(run.id).messages] == ["EUR", "USD"]
+    assert store.runs()[0].cost is None
+
+
+def test_a_run_of_other_key_rules_is_refused_in_one_sentence(url, records):
+    run = records.run()
+    with open_store(url) as store:
+        _write(store, run)
+    with create_engine(url).begin() as connection:
+        connection.execute(text("UPDATE runs SET rules = 'v0'"))
+    with open_store(url) as store, pytest.raises(UsageError, match="under key rules 'v0', this version uses 'v1'"):
+        store.recording(run.id)
 
 
 def test_money_is_exact(store, records):

@@ -8,8 +8,10 @@ from harness.dataset import Case, GoldenDataset
 from harness.errors import DatasetError, UsageError
 from harness.experiment import ExperimentResult, LoadedEvaluator, accept
 from harness.experiment._baseline import read_baseline
+from harness.experiment._identity import hashes_of
 from harness.score import Score
 
+HASHES = '{"format": 1, "cases": {"a": [{"trial": 0, "scores": [], "steps": [1]}]}}'
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 
 
@@ -56,6 +58,18 @@ def test_what_is_accepted_comes_back_per_trial_and_in_total(accepted):
     assert (found.scores["x"].value, found.scores["x"].n) == (0.5, 2)
 
 
+def test_what_it_gave_comes_back_by_hash(accepted, make_trial):
+    found = read_baseline(accepted, [loaded()], {"a", "b"})
+    assert found.hashes["a", 0] == hashes_of(make_trial("a").outcome)
+    assert found.hashes["a", 0].output is not None
+
+
+def test_hashes_of_another_version_are_not_compared(accepted):
+    accepted.put_case(Case(id="c", input={"text": "c"}, approver="me"))
+    accepted.snapshot()
+    assert read_baseline(GoldenDataset.load(accepted.path), [loaded()], {"a"}).hashes == {}
+
+
 def test_a_filtered_experiment_is_compared_with_the_same_cases(accepted):
     assert read_baseline(accepted, [loaded()], {"a"}).scores["x"].value == 1.0
 
@@ -88,7 +102,7 @@ def test_accepting_leaves_the_version_as_it_was(accepted):
 
 def test_without_a_baseline_there_is_nothing_to_compare_with(dataset):
     found = read_baseline(dataset, [loaded()], {"a"})
-    assert (found.trials, found.scores, found.notes) == ({}, {}, ())
+    assert (found.trials, found.hashes, found.scores, found.notes) == ({}, None, {}, ())
 
 
 def test_a_partial_or_failed_experiment_is_no_baseline(dataset, make_trial):
@@ -105,7 +119,9 @@ def test_an_experiment_of_another_version_is_no_baseline(dataset, make_trial):
         accept(old, dataset)
 
 
-@pytest.mark.parametrize("text", ['{"format": 9, "cases": {}}', '{"cases": {}}', '{"format": 1, "cases": [1]}', "[]"])
+@pytest.mark.parametrize(
+    "text", ['{"format": 9, "cases": {}}', '{"cases": {}}', '{"format": 1, "cases": [1]}', "[]", HASHES]
+)
 def test_a_damaged_file_is_one_sentence(accepted, text):
     (accepted.path / "baseline.json").write_text(text)
     with pytest.raises(DatasetError, match=r"baseline\.json of 'toy'"):

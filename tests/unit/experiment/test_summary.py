@@ -27,7 +27,7 @@ def only(trials, **kwargs):
 
 def test_trials_of_a_case_count_as_one_unit():
     """Ten equal repetitions of one case are not ten cases."""
-    trials = [trial("a", k, score(1.0)) for k in range(10)] + [trial("b", 0, score(0.0))]
+    trials = [trial("a", k, score(True)) for k in range(10)] + [trial("b", 0, score(False))]
     found = only(trials)
     assert (found.value, found.n) == (0.5, 2)
     expected = wilson(1, 2)
@@ -43,8 +43,21 @@ def test_cases_of_a_group_count_as_one_unit():
 def test_the_interval_is_students_over_the_units():
     values = [0.2, 0.4, 0.9]
     found = only([trial(str(k), 0, score(value)) for k, value in enumerate(values)])
-    expected = mean_interval(values)
+    expected = mean_interval(values, bounds=None)
     assert (found.value, found.low, found.high) == pytest.approx((0.5, expected.low, expected.high))
+
+
+def test_only_bools_are_proportions():
+    """Numbers that happen to be 0 and 1 may be on any scale."""
+    numbers = only([trial(str(k), 0, score(float(k == 0))) for k in range(4)])
+    expected = mean_interval([1.0, 0.0, 0.0, 0.0], bounds=None)
+    assert (numbers.low, numbers.high) == pytest.approx((expected.low, expected.high))
+    assert numbers.low < 0
+    equal = only([trial(str(k), 0, score(1.0)) for k in range(4)])
+    assert (equal.value, equal.low, equal.high) == (1.0, None, None)
+    half = [trial("a", k, score(k == 0)) for k in range(2)] + [trial("b", 0, score(False))]
+    bools = only(half)
+    assert (bools.value, bools.low, bools.high) == (0.25, 0.0, 1.0)
 
 
 def test_numbers_beyond_one_get_an_interval_too():

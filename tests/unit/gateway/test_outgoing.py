@@ -38,3 +38,8 @@ def test_other_bytes_are_kept():
 @pytest.mark.parametrize("raw", [b"[1]", b"", b"{", b'{"a"}', b"\xff", b"nonsense"])
 def test_what_is_no_object_is_left_alone(raw):
     assert _with_field(raw, "a", 1) is None
+
+
+def test_a_parameter_is_added_only_where_the_endpoint_takes_it():
+    assert _with_field(b'{"input":"a"}', "temperature", 0, add=False) is None
+    assert _with_field(b'{"model":"m"}', "model", "n", add=False) == b'{"model":"n"}'

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from harness.pipeline import NotReusable, plain, register_codec, restore, snapshot
-from harness.pipeline._snapshot import TAG, output_snapshot
+from harness.pipeline._codec import TAG
+from harness.pipeline._snapshot import output_snapshot
 
 scalars = (
     st.none()

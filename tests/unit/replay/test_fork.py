@@ -148,8 +148,8 @@ def test_a_fork_of_a_fork(run, parent, executed):
 @pytest.mark.parametrize(
     ("text", "at", "says"),
     [
-        ("prompt:right=x", "nowhere", "no step 'nowhere'"),
-        ("prompt:wrong=x", "right", "no prompt 'wrong'"),
+        ("prompt:right=x", "nowhere", "no step 'nowhere'; it has: w, plan, left"),
+        ("prompt:wrong=x", "right", "no prompt 'wrong'; it uses: right"),
         ("input:zzz=1", "join", "no parameter 'zzz'"),
     ],
 )

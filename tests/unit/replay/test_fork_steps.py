@@ -1,9 +1,10 @@
 """What a change reaches beyond the step it names, and what of the rest is taken from the parent."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
+from harness.canonical import canonical_json, content_hash
 from harness.pipeline import prompt, step, uuid, workflow
 from harness.replay import content, fork_run, live_run
 
@@ -42,6 +43,11 @@ def test_a_prompt_change_reaches_every_step_that_uses_the_prompt(executed):
     outcome = fork_run(parent, target=run, change="prompt:p=Q:{x}", at="second", mode="replay", code_version=CODE)
     assert executed == ["first", "second"]
     assert outcome.output == ["Q:1", 1, "Q:1"]
+    # Recordings of earlier versions do not say which step drew a value.
+    older = replace(parent, volatile=tuple(replace(value, step_id=None) for value in parent.volatile))
+    executed.clear()
+    fork_run(older, target=run, change="prompt:p=Q:{x}", at="second", mode="replay", code_version=CODE)
+    assert executed == ["first", "second"]
 
 
 def test_an_output_that_does_not_come_back_equal_is_made_again(executed):
@@ -100,6 +106,7 @@ def test_new_inputs_are_given_by_name_all_at_once_or_refused():
     refused = fork("input=5")
     assert refused.status == "error"
     assert refused.error.startswith("ChangeError: the new input of 'join' must be an object")
+    assert fork("input:c=1").error.endswith("no parameter 'c'; it has: a, b")
 
 
 def test_an_input_that_is_no_object_is_the_single_argument():
@@ -155,3 +162,59 @@ def test_a_prompt_that_is_used_without_fields_is_a_used_prompt(executed, use):
     parent = live_run(run, {}, code_version=CODE).run
     outcome = fork_run(parent, target=run, change="prompt:p=Be kind.", at="second", mode="replay", code_version=CODE)
     assert outcome.output == ["Be kind.", "Be kind."]
+
+
+def test_steps_below_a_skipped_visit_keep_later_ones_their_number(executed):
+    @step
+    def inner(x):
+        return x
+
+    @step
+    def outer(x):
+        executed.append(x)
+        return inner(x)
+
+    @workflow("w")
+    def run():
+        return [outer(1), outer(2)]
+
+    parent = live_run(run, {}, code_version=CODE).run
+    executed.clear()
+    outcome = fork_run(parent, target=run, change="input:x=5", at="outer#1", mode="replay", code_version=CODE)
+    assert (executed, outcome.output) == ([5], [1, 5])
+    assert [step.address for step in outcome.run.steps] == [step.address for step in parent.steps]
+    assert outcome.diff.first_divergence == "outer#1"
+
+
+def test_a_step_below_a_later_visit_is_not_given_the_result_of_an_earlier_one(executed):
+    @step
+    def inner():
+        return str(uuid())
+
+    @step
+    def outer(x):
+        executed.append(x)
+        return [x, inner()]
+
+    @workflow("w")
+    def run():
+        return [outer(1), outer(2), outer(3)]
+
+    parent = live_run(run, {}, code_version=CODE).run
+    executed.clear()
+    outcome = fork_run(parent, target=run, change="input:x=5", at="outer#1", mode="replay", code_version=CODE)
+    before = content(parent, parent.run.output_hash)
+    assert executed == [5]
+    assert outcome.output == [before[0], [5, before[1][1]], before[2]]
+
+
+def test_the_key_of_a_step_is_that_of_earlier_recordings():
+    """Steps of stored recordings are found by it, so another form would let nothing be skipped."""
+
+    @step(name="draft")
+    def write(x, y=2):
+        return x
+
+    recorded = live_run(workflow("w")(lambda: write(1)), {}).run.steps[1]
+    assert recorded.input_hash == content_hash(b'{"x":1,"y":2}')
+    assert recorded.key == content_hash(canonical_json({"step": "draft", "inputs": recorded.input_hash}))

@@ -124,7 +124,13 @@ def test_values_are_json_where_they_can_be(text, value):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("param=1", "say which one"), ("model:m=x", "takes no name"), ("draft", "write KIND")]
+    ("text", "says"),
+    [
+        ("param=1", "say which one"),
+        ("model:m=x", "takes no name"),
+        ("output:o=1", "takes no name"),
+        ("draft", "write KIND"),
+    ],
 )
 def test_a_malformed_change_says_what_is_wrong(text, says):
     with pytest.raises(ChangeError, match=says):

@@ -10,8 +10,8 @@ from harness.replay import Counts
 from harness.report import build, render_json, to_json
 
 KEYS = [
-    "experiment", "dataset", "version", "mode", "cases", "trials", "provider_calls", "outputs_equal", "tokens", "cost",
-    "steps", "tools", "scores", "verdicts", "verdict", "exit_code", "reports",
+    "experiment", "dataset", "version", "mode", "cases", "trials", "provider_calls", "outputs_equal", "tokens",
+    "unknown_usage", "cost", "steps", "tools", "scores", "verdicts", "verdict", "exit_code", "reports",
 ]  # fmt: skip
 
 
@@ -42,10 +42,11 @@ def test_a_score_without_verdict_is_not_among_the_verdicts(result):
 
 def test_unknown_is_null(result):
     trial = result.trials[0]
-    counts = Counts(provider_calls=1, unknown_usage=1)
+    counts = Counts(provider_calls=1, unknown_spent=1, unknown_saved=1, unpriced_spent=1, unpriced_saved=1)
     data = to_json(build(replace(result, trials=(replace(trial, outcome=replace(trial.outcome, counts=counts)),))))
 
     assert data["tokens"] == {"spent": None, "saved": None}
+    assert data["unknown_usage"] == {"spent": 1, "saved": 1}
     assert data["cost"] == {"spent": None, "saved": None, "currency": "USD"}
     assert data["scores"]["agreement.kappa"] == {"value": None, "low": None, "high": None, "n": 0, "missing": 0}
 

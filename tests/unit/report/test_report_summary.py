@@ -110,7 +110,7 @@ def test_content_that_is_gone_is_said_to_be(result):
 
 
 def test_a_sum_of_which_nothing_is_known_is_unknown(result):
-    counts = Counts(provider_calls=2, unknown_usage=2)
+    counts = Counts(provider_calls=2, unknown_spent=2, unpriced_spent=2)
     trial = result.trials[0]
     spending = build(replace(result, trials=(replace(trial, outcome=replace(trial.outcome, counts=counts)),))).spending
 

@@ -219,6 +219,20 @@ def test_c027_no_interval_rather_than_nan_or_zero_width(interval):
     assert equal.low == pytest.approx(wilson(12, 12).low)
 
 
+def test_an_interval_of_a_mean_stays_on_its_scale():
+    inside = mean_interval([1.0, 1.0, 0.9, 0.2])
+    assert (inside.high, inside.low) == (1.0, pytest.approx(mean_interval([1.0, 1.0, 0.9, 0.2], bounds=None).low))
+    assert mean_interval([0.0, 0.0, 0.1], bounds=(0.0, 1.0)).low == 0.0
+    assert mean_interval([0.0, 0.0, 2.0]).low < 0  # a scale that a value leaves is none
+
+
+def test_a_spread_lost_in_rounding_gives_no_interval_of_no_width():
+    close = [0.5] * 999 + [math.nextafter(0.5, 1)]
+    assert mean_interval(close, bounds=None) is None
+    nearly = percentile_interval(0.5, [0.5] * 999 + [0.6], n=9, method="m")
+    assert nearly.low < 0.5 < nearly.high
+
+
 def test_equal_values_without_known_ends_have_no_interval():
     assert mean_interval([250.0] * 5) is None
     assert mean_interval([0.5] * 5, bounds=None) is None
