@@ -149,6 +149,8 @@ class Reply:
         self._owner: weakref.ref[Any] | None = None
         if self._follower is not None:
             FLUSHER.add(self)
+            # A stream left by `break` is collected when the workflow returns; it belongs to the run, not after it.
+            call.run.at_end(self.tick)
 
     def owned_by(self, stream: object) -> None:
         """When ``stream`` is collected before its end, an event stream's reply ends as interrupted."""
@@ -220,6 +222,7 @@ class Reply:
             return None
         if self._follower is not None:
             FLUSHER.discard(self)
+            self._call.run.not_at_end(self.tick)
         if before == "sealed":
             return None
         if before == "dirty":

@@ -7,7 +7,7 @@ import builtins
 import functools
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar, overload
 
@@ -23,6 +23,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _UNSET: Any = object()
+_RECEIVERS = {"self", "cls"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +152,8 @@ def _begin(spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
     run, scope = parent.run, parent.scope
     bound = bind(spec.step.signature, args, kwargs)
     before = snapshot(bound.arguments, run, ordered=False)
+    if before is None:
+        before = snapshot(_without_receiver(bound.arguments), run, ordered=False)
     key = _key(spec, before.data if before else None)
     call = ToolCall(scope=scope, name=spec.step.name, key=key, occurrence=run.occurrence("tool", scope, key))
     record = StepRecord(
@@ -178,6 +181,11 @@ def _begin(spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
     return begun, _without_body(spec, begun, call)
 
 
+def _without_receiver(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a method without the object that it is called on."""
+    return {name: value for place, (name, value) in enumerate(arguments.items()) if place or name not in _RECEIVERS}
+
+
 def _key(spec: ToolSpec, arguments: bytes | None) -> str:
     if arguments is None:
         return content_hash(canonical_json({"tool": spec.step.name, "arguments": "unserialisable"}))
@@ -193,7 +201,9 @@ def _without_body(spec: ToolSpec, begun: Begun, call: ToolCall) -> tuple[Any] | 
     if spec.determinism is None:
         raise _stop(begun, ToolUndeclared, _undeclared(spec))
     touched = plan.resolver is not None and plan.resolver.touches(call)
-    found = plan.resolver.tool(call) if plan.resolver is not None and not touched else None
+    # Two calls whose arguments are unknown must never be taken for the same.
+    known = begun.before is not None
+    found = plan.resolver.tool(call) if plan.resolver is not None and known and not touched else None
     if spec.determinism == "side-effect" and plan.dry:
         return _dry(spec, begun, found, touched=touched)
     if touched:
@@ -222,7 +232,9 @@ def _missing(spec: ToolSpec, begun: Begun, call: ToolCall) -> str:
         for step in recording.steps
         if step.kind == "tool" and step.name == call.name and step.scope == call.scope
     }
-    if not others:
+    if begun.before is None:
+        why = "they cannot be serialised, so no recorded call can be told to be the same (register_codec helps)"
+    elif not others:
         why = "the recording holds no call of this tool here"
     elif spec.version not in others:
         why = f"its version is {spec.version!r}, the recording holds {', '.join(sorted(map(str, others)))}"

@@ -10,6 +10,7 @@ from harness.session._answers import (
     ToolCall,
 )
 from harness.session._change import Change
+from harness.session._identity import new_id
 from harness.session._recording import recording_of
 from harness.session._runs import (
     call_frame,
@@ -38,7 +39,6 @@ from harness.session._state import (
     keep_secret,
     lost_from,
     masked,
-    new_id,
     planned,
 )
 

@@ -17,6 +17,7 @@ from harness.canonical import content_hash
 from harness.errors import DatasetMissing, StoreOpenError, UsageError
 from harness.record import RECORDED, Hash, Recording, Status, StepRecord
 from harness.session._answers import RecordedAnswers, Resolver
+from harness.session._identity import new_id
 from harness.session._state import (
     Frame,
     Mode,
@@ -29,7 +30,6 @@ from harness.session._state import (
     current,
     current_block,
     entered,
-    new_id,
     planned,
 )
 from harness.store import Store, open_store
@@ -217,6 +217,7 @@ def finish_run(
 ) -> Future[None]:
     """Close the run; the future completes when everything it recorded is committed."""
     run = frame.run
+    run.settle()
     ended = run.plan.clock.now()
     failed = error is not None or bool(run.misses)
     text = run.masked_text(_describe(error)) if error is not None else (run.misses[0] if run.misses else None)

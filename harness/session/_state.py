@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import secrets
-import socket
+import gc
 import threading
 import time
-import uuid
 import warnings
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
@@ -23,6 +21,7 @@ from harness.errors import StoreError
 from harness.record import RECORDED, Hash, MessageRecord, Record, RunRecord, StepRecord, VolatileRecord
 from harness.session._answers import Resolver
 from harness.session._change import Change
+from harness.session._identity import new_id, process_owner
 
 
 class Mode(StrEnum):
@@ -107,6 +106,7 @@ class RunPlan:
     clock: Clock = field(default_factory=SystemClock)
 
 
+_secrets_lock = threading.Lock()
 _secrets: frozenset[bytes] = frozenset()
 """Credentials of this process's clients, known before any call carries one; never written anywhere."""
 
@@ -114,7 +114,7 @@ _secrets: frozenset[bytes] = frozenset()
 def keep_secret(forms: Iterable[bytes]) -> None:
     """Star these bytes out of every snapshot and error text of this process from now on."""
     global _secrets  # noqa: PLW0603 - a client belongs to no run
-    with _id_lock:
+    with _secrets_lock:
         _secrets = _secrets.union(forms)
 
 
@@ -162,6 +162,7 @@ class RunState:
         """Side effects kept dry: tool, arguments, and what was returned instead."""
         self.applied = False
         """Whether the plan's change has taken effect anywhere in the run."""
+        self._at_end: list[weakref.WeakMethod[Callable[[], None]]] = []
         self._lock = threading.Lock()
         self._seq = 0
         self._places: dict[str, int] = {}
@@ -185,6 +186,27 @@ class RunState:
             before = self._counts[kind, scope, key]
             self._counts[kind, scope, key] = before + count
             return before
+
+    def at_end(self, settle: Callable[[], None]) -> None:
+        """Have a bound method called before the run is closed, unless it is taken back or its object is gone."""
+        with self._lock:
+            self._at_end.append(weakref.WeakMethod(settle))
+
+    def not_at_end(self, settle: Callable[[], None]) -> None:
+        """Take back what ``at_end`` asked for."""
+        with self._lock:
+            self._at_end = [known for known in self._at_end if known() not in {None, settle}]
+
+    def settle(self) -> None:
+        """Let what is still open note that the run ends."""
+        if not self._at_end:
+            return
+        # An SDK's stream is part of a cycle: only a collection tells one that was left from one that is still read.
+        gc.collect()
+        for known in tuple(self._at_end):
+            call = known()
+            if call is not None:
+                call()
 
     def keep_secret(self, forms: Iterable[bytes]) -> None:
         """Star these bytes out of every snapshot and error text of the run from now on."""
@@ -359,25 +381,3 @@ def branch(name: object) -> Iterator[None]:
     scope = f"{frame.scope}/{label}" if frame.scope else label
     with entered(replace(frame, scope=scope)):
         yield
-
-
-_last_ms = 0
-_id_lock = threading.Lock()
-
-
-def new_id() -> str:
-    """A time-ordered UUID (version 7, RFC 9562), strictly growing in milliseconds within the process."""
-    global _last_ms  # noqa: PLW0603 - one clock per process keeps ids ordered across threads
-    with _id_lock:
-        _last_ms = max(_last_ms + 1, time.time_ns() // 1_000_000)
-        stamp = _last_ms
-    value = (stamp << 80) | (0x7 << 76) | (secrets.randbits(12) << 64) | (0b10 << 62) | secrets.randbits(62)
-    return str(uuid.UUID(int=value))
-
-
-_START = time.time_ns() // 1_000_000
-
-
-def process_owner() -> str:
-    """``host:pid:start`` of this process; survives neither a restart nor a reused pid."""
-    return f"{socket.gethostname()}:{os.getpid()}:{_START}"

@@ -346,6 +346,30 @@ class TestTools:
         assert outcome.status == "ok"
         assert outcome.diff.output_equal
 
+    def test_a_method_is_told_apart_by_its_arguments_without_the_object(self):
+        world, asked = {"a": 1, "b": 2}, ["a"]
+
+        class Agent:
+            @tool(determinism="deterministic", version="1")
+            def search(self, q):
+                return world[q]
+
+        run = workflow("w")(lambda: Agent().search(asked[0]))
+        parent = live_run(run, {}).run
+        assert replay_run(parent, target=run).output == 1
+        asked[0] = "b"
+        assert replay_run(parent, target=run).status == "missing"
+
+    def test_calls_with_unknown_arguments_are_never_taken_for_the_same(self):
+        @tool(determinism="deterministic", version="1")
+        def look(thing):
+            return 1
+
+        run = workflow("w")(lambda: look(object()))
+        outcome = replay_run(live_run(run, {}).run, target=run)
+        assert outcome.status == "missing"
+        assert "cannot be serialised" in outcome.misses[0]
+
     def test_async_tools_are_answered_too(self):
         calls = []
 
