@@ -52,7 +52,12 @@ def _blocks(summary: Summary, *, ascii_only: bool) -> Iterator[RenderableType]:
     yield _verdict(summary, ascii_only=ascii_only)
     yield _facts(summary, ascii_only=ascii_only)
     if summary.scores:
-        yield _scores(summary.scores, ascii_only=ascii_only)
+        shown = tuple(row for row in summary.scores if "[" not in row.name)
+        yield _scores(shown, ascii_only=ascii_only)
+        if len(shown) < len(summary.scores):
+            more = len(summary.scores) - len(shown)
+            folded = f"and {more} scores of single labels, in the report files (-o report.html)"
+            yield _text(folded, "dim", ascii_only=ascii_only)
     if summary.checks:
         yield _checks(summary, ascii_only=ascii_only)
     yield _counts(summary, ascii_only=ascii_only)
