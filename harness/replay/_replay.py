@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from harness.errors import ChangeError, GoldforkStop, TargetError, UsageError
@@ -275,10 +276,16 @@ def _root(runs: list[RunState], target: Callable[..., Any], error: str | None) -
     return runs[0]
 
 
+@lru_cache(maxsize=64)
+def _as_workflow(target: Callable[..., Any]) -> Callable[..., Any]:
+    """A plain function as a workflow; made once, since its code version is that of the code that is loaded."""
+    return workflow(getattr(target, "__name__", "target"))(target)
+
+
 def _call(target: Callable[..., Any], inputs: Any) -> Any:
     """Call a workflow, or a plain function as one, with an object of parameters or a single argument."""
     if getattr(target, "__goldfork__", None) != "workflow":
-        target = workflow(getattr(target, "__name__", "target"))(target)
+        target = _as_workflow(target)
     args, kwargs = arguments(target, inputs)
     result = target(*args, **kwargs)
     if inspect.isawaitable(result):
