@@ -121,7 +121,7 @@ def test_forms(value, form):
         {"a": {None: 1}},
         {"x": b"bytes"},
         {"x": {1, 2}},
-        {"x": object()},
+        {"x": object},
     ],
     ids=repr,
 )
