@@ -82,8 +82,10 @@ def test_a_run_of_other_key_rules_is_refused_in_one_sentence(url, records):
     run = records.run()
     with open_store(url) as store:
         _write(store, run)
-    with create_engine(url).begin() as connection:
+    engine = create_engine(url)
+    with engine.begin() as connection:
         connection.execute(text("UPDATE runs SET rules = 'v0'"))
+    engine.dispose()
     with open_store(url) as store, pytest.raises(UsageError, match="under key rules 'v0', this version uses 'v1'"):
         store.recording(run.id)
 
