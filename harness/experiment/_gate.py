@@ -70,10 +70,15 @@ def rule(
     measured = _measured_check(trials, gate)
     checks = (measured, *_checks(verdicts, gate))
     word = _overall(verdicts, trials, measured)
-    notes = tuple(
-        f"{name} is shown and does not gate: {candidates[name].reason or 'its judge is uncalibrated'}" for name in loose
-    )
+    unsure = dict.fromkeys([*loose, *(score.evaluator for score in scores if not calibrated(score))])
+    notes = tuple(f"{name} is shown and does not gate: {_doubt(name, scores)}" for name in unsure)
     return Ruling(verdicts=verdicts, checks=checks, word=word, exit_code=exit_code(word, options), notes=notes)
+
+
+def _doubt(name: str, scores: Sequence[Score]) -> str:
+    """What the judge's agreement with labels says about it."""
+    about = [score.reason for score in scores if name in {score.name, score.evaluator} and not calibrated(score)]
+    return next((reason for reason in about if reason and "calibrated" in reason), "its judge is uncalibrated")
 
 
 def exit_code(word: Word, options: EvalOptions) -> int:

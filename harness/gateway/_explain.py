@@ -21,7 +21,7 @@ _ABSENT: Any = object()
 _VOLATILE = re.compile(
     r"\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}|\b\d{10,13}(\.\d+)?\b|\b[0-9a-f]{16,}\b"
 )
-_HELP = "If the change is meant, run with GOLDFORK_MODE=auto to record what is new."
+_HELP = "If the change is meant, run in mode auto (--mode auto, or GOLDFORK_MODE=auto) to record what is new."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from harness.experiment import ExperimentResult, Verdict
-from harness.report._format import interval, number, plural, signed
+from harness.report._format import interval, number, one_line, plural, signed
 
 _OUTCOMES = {
     0: "gate passed",
@@ -41,10 +43,26 @@ def headline(result: ExperimentResult) -> str:
     equal = _equal(result)
     if equal and (result.verdict == "equivalent" or not deciding):
         return equal
+    differing = _differing(result)
+    if differing:
+        return differing
     if deciding:
         name, verdict = deciding[0]
         return _and_more(_moved(name, verdict), len(deciding) - 1, "scorer")
     return f"{plural(len(result.trials), 'trial')}, nothing to compare with"
+
+
+def _differing(result: ExperimentResult) -> str:
+    """How many outputs differ from the recording, and the step at which most of them first do."""
+    trials = [trial for trial in result.trials if trial.equal is False]
+    if not trials:
+        return ""
+    text = f"{len(trials)} of {plural(len(result.trials), 'output')} differ from the recording"
+    steps = Counter(trial.outcome.diff.first_divergence for trial in trials if trial.outcome.diff.first_divergence)
+    if not steps:
+        return text
+    step, count = steps.most_common(1)[0]
+    return f"{text}, first at {one_line(step, 60)} in {count}; no test decides"
 
 
 def _moved(name: str, verdict: Verdict) -> str:

@@ -10,7 +10,8 @@ from harness.testing import ScriptedServer
 
 def test_a_stream_left_by_break_is_recorded_as_interrupted_and_replays():
     with ScriptedServer() as server:
-        client = wrap(openai.OpenAI(base_url=server.url, api_key="sk-test-0123456789"))
+        made = openai.OpenAI(base_url=server.url, api_key="sk-test-0123456789")
+        client = wrap(made)
 
         @workflow("left")
         def run():
@@ -24,4 +25,5 @@ def test_a_stream_left_by_break_is_recorded_as_interrupted_and_replays():
         assert message.status == "interrupted"
         again = replay_run(outcome.run, target=run)
         client.close()
+        made.close()
     assert (again.status, again.output) == ("ok", outcome.output)

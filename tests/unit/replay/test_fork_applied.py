@@ -28,6 +28,7 @@ def ask():
 
         yield call
         client.close()
+        made.close()
 
 
 def test_a_model_at_the_root_is_new_in_tools_and_everywhere_else(ask):
