@@ -251,7 +251,8 @@ def outcome_json(outcome: RunOutcome) -> dict[str, Any]:
         "unknown_usage": {"spent": counts.unknown_spent, "saved": counts.unknown_saved},
         "cost": {**money, "currency": counts.currency},
         "provider_calls": counts.provider_calls,
-        "undeclared": list(outcome.undeclared),
+        # Null is unknown: the null replay that looks for undeclared changes is not made yet.
+        "undeclared": list(outcome.undeclared) or None,
         "drift": list(outcome.drift),
     }
 
