@@ -31,6 +31,10 @@ from harness.session import Call, Frame, Mode, RunState, call_frame, lost_from
 FORBID_LIVE = "GOLDFORK_FORBID_LIVE"
 """Environment variable that turns every live model call into ``LiveCallForbidden``."""
 
+_HOSTED = "api.openai.com"
+_REAL_KEY = len("Bearer ") + 20
+"""Shorter is a stand-in such as ``no-key``, which a pipeline uses so that a replay needs none."""
+
 _last: ContextVar[LiveCall | Served | None] = ContextVar("goldfork_last_call", default=None)
 """The call of this task or thread whose attempt failed: what an SDK's retry belongs to."""
 
@@ -212,6 +216,11 @@ def _may_go_out(outgoing: Outgoing, run: RunState) -> None:
         raise LiveCallForbidden(
             f"{outgoing.method} {outgoing.path} to {outgoing.provider} is not recorded and {FORBID_LIVE}=1 "
             "forbids live calls; replay a recording that holds it, or unset the variable"
+        )
+    if outgoing.provider == _HOSTED and len(dict(outgoing.headers).get("authorization", "")) < _REAL_KEY:
+        raise LiveCallForbidden(
+            f"{outgoing.method} {outgoing.path} would go to {_HOSTED} without a key; set OPENAI_API_KEY, "
+            "or OPENAI_BASE_URL for a server of your own"
         )
     identifier = _continues(outgoing.body)
     if identifier is not None and _from_recording(identifier, run):

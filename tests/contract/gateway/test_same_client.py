@@ -340,7 +340,9 @@ def test_a_transport_of_the_users_own(lab, asking):
         def handle_request(self, request):
             return httpx2.Response(200, json=chat_answer("from the transport"))
 
-    with wrap(openai.OpenAI(api_key="k", http_client=httpx2.Client(transport=Custom()))) as client:
+    with wrap(
+        openai.OpenAI(api_key="k", base_url="http://127.0.0.1:9/v1", http_client=httpx2.Client(transport=Custom()))
+    ) as client:
         assert lab.live(lambda: asking(client)) == "from the transport"
         assert lab.replay(lambda: asking(client)) == "from the transport"
 
