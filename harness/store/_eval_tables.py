@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, ClassVar
 
-from sqlalchemy import Boolean, Float, Index, Integer
+from sqlalchemy import Boolean, Float, Index, Integer, LargeBinary
 
 from harness.store._columns import BigKey, Table, column
 from harness.store._types import Json, Money, Sha256, Time, Words
@@ -202,18 +202,27 @@ class ScoreRow(Table, table=True):
 
 
 class Outbox(Table, table=True):
-    """What the mirror still has to send: kind and id, nothing else."""
+    """What the mirror still has to send. The transaction that finishes a run enters its kind and id, nothing else."""
 
     __tablename__: ClassVar[str] = "outbox"
-    __table_args__ = (Index("ix_outbox_state", "state"),)
+    __table_args__ = (
+        Index("ix_outbox_kind_state_due_at", "kind", "state", "due_at"),
+        Index("ix_outbox_kind_state_created_at", "kind", "state", "created_at"),
+        # Narrow on purpose: the states of a million entries are counted by reading it from end to end.
+        Index("ix_outbox_state_kind", "state", "kind"),
+    )
 
-    kind: str = column(Words, "run, score, dataset …", primary_key=True)
+    kind: str = column(Words, "run, score, otel or span (a refused piece of a run).", primary_key=True)
     id: str = column(Words, "Id of what is to be sent.", primary_key=True)
-    state: str | None = column(Words, "pending, accepted, verified or dead.", nullable=True)
+    state: str = column(Words, "pending, accepted, verified or dead.")
     attempts: int = column(Integer, "How often it was sent.", default=0)
     created_at: datetime = column(Time, "When it was entered.", default=_now)
+    due_at: datetime = column(Time, "When it is to be looked at next.", default=_now)
     updated_at: datetime | None = column(Time, "When its state last changed.", nullable=True)
     error: str | None = column(Words, "Why the last attempt failed.", nullable=True)
+    frozen: bytes | None = column(LargeBinary, "The bytes that every attempt sends; null once verified.", nullable=True)
+    frozen_hash: str | None = column(Sha256, "SHA-256 of these bytes.", nullable=True)
+    round: int = column(Integer, "How often it was entered anew.", default=0)
     extra: dict[str, Any] | None = column(Json, _EXTRA, nullable=True)
 
 

@@ -135,8 +135,10 @@ class Group:
             self._steps[record.id] = _rows.step_row(record, to)
         elif isinstance(record, RunRecord):
             self._runs[record.id] = _rows.run_row(record, to, self._now)
-            if record.status != "running":
-                self._outbox.append(("run", record.id, "pending", 0, to.time(self._now)))
+            if record.status != "running" and record.fidelity != "imported":
+                # What came from there does not go back.
+                now = to.time(self._now)
+                self._outbox.append(("run", record.id, "pending", 0, now, now, 0))
         elif isinstance(record, ChunkRecord):
             self._chunks[record.message_id, record.index] = _rows.chunk_row(record, to)
         elif isinstance(record, VolatileRecord):

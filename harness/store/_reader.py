@@ -22,6 +22,7 @@ from harness.store._codec import CHAIN, decode
 from harness.store._columns import Table
 from harness.store._database import Database
 from harness.store._liveness import abandoned
+from harness.store._loading import RunRows, load_rows
 from harness.store._packing import pack_hash
 from harness.store._rows import to_exchange, to_message, to_run, to_step, to_volatile
 from harness.store._values import RunStatus, RunSummary
@@ -107,7 +108,20 @@ class Reader:
                     f"run {row['id']!r} was recorded under key rules {row['rules']!r}, this version uses {RULES!r}; "
                     "record it again, or use the version of goldfork that recorded it"
                 )
-            return self._recording(connection, row)
+            return self._recording(connection, row, load_rows(connection, [row["id"]])[row["id"]])
+
+    def recordings(self, ids: Sequence[str]) -> list[Recording]:
+        """The recordings of many runs; see ``Store.recordings``."""
+        runs = _T["runs"]
+        wanted = [known for known in map(_uuid, ids) if known is not None]
+        made: dict[str, Recording] = {}
+        with self._database.reading() as connection:
+            for start in range(0, len(wanted), _AT_ONCE):
+                page = wanted[start : start + _AT_ONCE]
+                rows = _rows(connection, select(runs).where(runs.c.id.in_(page)))
+                loaded = load_rows(connection, [row["id"] for row in rows])
+                made |= {row["id"]: self._recording(connection, row, loaded[row["id"]]) for row in rows}
+        return [made[known] for known in wanted if known in made]
 
     def _find(self, connection: Connection, ref: str, arm: str, trial: int) -> Mapping[str, Any] | None:
         runs = _T["runs"]
@@ -124,35 +138,28 @@ class Reader:
             wanted = wanted.where(runs.c.parent_run_id.is_(None))
         return _first_row(connection, wanted)
 
-    def _recording(self, connection: Connection, row: Mapping[str, Any]) -> Recording:
-        run_id, dead = row["id"], _dead(row)
+    def _recording(self, connection: Connection, row: Mapping[str, Any], rows: RunRows) -> Recording:
+        dead = _dead(row)
         extra: dict[Hash, bytes] = {}
-        steps = _rows(connection, _of_run("steps", run_id, "seq"))
-        volatile = _rows(connection, _of_run("volatile", run_id, "seq"))
         run = to_run(row)
         return Recording(
             run=replace(run, status="interrupted") if dead and run.status == "running" else run,
             steps=tuple(
                 replace(step, status="interrupted") if dead and step.status == "running" else step
-                for step in map(to_step, steps)
+                for step in map(to_step, rows.steps)
             ),
-            messages=tuple(self._messages(connection, run_id, dead=dead, extra=extra)),
-            volatile=tuple(map(to_volatile, volatile)),
+            messages=tuple(self._messages(connection, rows, dead=dead, extra=extra)),
+            volatile=tuple(map(to_volatile, rows.volatile)),
             read=_first(extra, self.content),
             rules=row["rules"],
         )
 
     def _messages(
-        self, connection: Connection, run_id: str, *, dead: bool, extra: dict[Hash, bytes]
+        self, connection: Connection, rows: RunRows, *, dead: bool, extra: dict[Hash, bytes]
     ) -> Iterable[MessageRecord]:
-        messages, exchanges = _T["messages"], _T["exchanges"]
-        of_run = select(exchanges).join(messages, messages.c.id == exchanges.c.message_id)
-        attempts: defaultdict[str, list[Exchange]] = defaultdict(list)
-        of_run = of_run.where(messages.c.run_id == run_id)
-        for row in _rows(connection, of_run.order_by(exchanges.c.message_id, exchanges.c.attempt)):
-            attempts[row["message_id"]].append(to_exchange(row))
-        for row in _rows(connection, _of_run("messages", run_id, "seq")):
-            message = to_message(row, attempts[row["id"]])
+        for row in rows.messages:
+            attempts = map(to_exchange, rows.exchanges.get(row["id"], ()))
+            message = to_message(row, tuple(attempts))
             if dead and message.status == "running":
                 message = self._interrupted(connection, message, extra)
             yield message
@@ -234,11 +241,6 @@ def _first_row(connection: Connection, wanted: Select[Any]) -> dict[str, Any] | 
 def _word(row: Mapping[str, Any]) -> RunStatus:
     status: RunStatus = row["status"]
     return "abandoned" if status == "running" and _dead(row) else status
-
-
-def _of_run(table: str, run_id: str, order: str) -> Select[Any]:
-    found = _T[table]
-    return select(found).where(found.c.run_id == run_id).order_by(found.c[order])
 
 
 def _uuid(ref: str) -> str | None:

@@ -6,12 +6,13 @@ import atexit
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from harness.errors import StoreOpenError
+from harness.errors import StoreOpenError, UsageError
 from harness.record import RECORDED, Hash, Record, Recording, RunRecord
+from harness.store._outbox import Outbox, score_id
 from harness.store._values import CheckReport, GcReport, RunStatus, RunSummary, StoreStats
 
 if TYPE_CHECKING:
@@ -90,6 +91,37 @@ class Store:
         """
         return self._reader.recording(ref, arm=arm, trial=trial)
 
+    def recordings(self, ids: Sequence[str]) -> list[Recording]:
+        """The recordings of many runs in few queries: as ``recording`` gives them, in order, unknown ids left out."""
+        return self._reader.recordings(ids)
+
+    @property
+    def outbox(self) -> Outbox:
+        """What the mirror still has to do."""
+        return Outbox(self._database, self._reader, lambda: self._own_writer)
+
+    def tag(self, run: str, tags: Sequence[str]) -> None:
+        """Replace the tags of a finished run, and have the mirror correct what it sent.
+
+        Raises:
+            UsageError: There is no such run, or it is still running.
+        """
+        from harness.store._group import Job
+        from harness.store._packing import pack_json
+
+        found = self._reader.run(run)
+        if found is None or found.status == "running":
+            why = "there is no such run" if found is None else "it is still running"
+            raise UsageError(f"run {run!r} cannot be tagged: {why}; `goldfork run list` shows what the store holds")
+        mark = self._database.mark
+        values = (pack_json(list(tags)), self._database.driver().packing.id(found.id))
+        made: list[Any] = [(f"UPDATE runs SET tags = {mark} WHERE id = {mark}", [values])]  # noqa: S608 - marks
+        if found.fidelity != "imported":
+            made.append(self.outbox.reentry("run", [found.id], repair=True))
+        job = Job(statements=made)
+        self._own_writer.submit(job)
+        job.future.result()
+
     def runs(
         self, limit: int = 50, *, workflow: str | None = None, status: RunStatus | None = None
     ) -> list[RunSummary]:
@@ -114,6 +146,8 @@ class Store:
             rows: Column values; a known key replaces the columns named and leaves the others alone. Names that
                 are no columns are kept as JSON and come back from ``load`` like columns.
 
+        Scores are entered into the outbox by the same transaction.
+
         Raises:
             UsageError: The table or a value is wrong.
             StoreError: The database did not take the rows.
@@ -121,8 +155,11 @@ class Store:
         from harness.store._generic import statements
         from harness.store._group import Job
 
-        writer = self._own_writer
-        job = Job(statements=statements(table, rows, dialect=self._database.engine.dialect, mark=self._database.mark))
+        writer, rows = self._own_writer, list(rows)
+        made = statements(table, rows, dialect=self._database.engine.dialect, mark=self._database.mark)
+        if table == "scores" and rows:
+            made.append(self.outbox.reentry("score", map(score_id, rows), repair=False))
+        job = Job(statements=made)
         writer.submit(job)
         job.future.result()
 

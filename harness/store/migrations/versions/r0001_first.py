@@ -365,15 +365,21 @@ def _work() -> None:
         "outbox",
         sa.Column("kind", TEXT, nullable=False),
         sa.Column("id", TEXT, nullable=False),
-        sa.Column("state", TEXT),
-        sa.Column("attempts", sa.Integer(), nullable=False, server_default="0"),
+        sa.Column("state", TEXT, nullable=False),
+        sa.Column("attempts", sa.Integer(), nullable=False),
         sa.Column("created_at", TIME, nullable=False),
+        sa.Column("due_at", TIME, nullable=False),
         sa.Column("updated_at", TIME),
         sa.Column("error", TEXT),
+        sa.Column("frozen", BYTES),
+        sa.Column("frozen_hash", BYTES),
+        sa.Column("round", sa.Integer(), nullable=False),
         sa.Column("extra", TEXT),
         sa.PrimaryKeyConstraint("kind", "id", name="pk_outbox"),
     )
-    op.create_index("ix_outbox_state", "outbox", ["state"])
+    op.create_index("ix_outbox_kind_state_created_at", "outbox", ["kind", "state", "created_at"])
+    op.create_index("ix_outbox_kind_state_due_at", "outbox", ["kind", "state", "due_at"])
+    op.create_index("ix_outbox_state_kind", "outbox", ["state", "kind"])
     op.create_table(
         "leases",
         sa.Column("name", TEXT, nullable=False),

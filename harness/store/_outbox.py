@@ -1,0 +1,385 @@
+"""What the mirror still has to do, and who does it: ``outbox`` and ``leases`` as its worker sees them."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from harness.store._packing import (
+    Packing,
+    PostgresPacking,
+    SqlitePacking,
+    pack_hash,
+    pack_json,
+    pack_text,
+    unpack_json,
+    unpack_text,
+    unpack_time_text,
+)
+from harness.store._sql import insert, insert_new
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from harness.store._database import Database
+    from harness.store._driver import Driver
+    from harness.store._reader import Reader
+    from harness.store._writer import Writer
+
+OutboxState = Literal["pending", "accepted", "verified", "dead"]
+STATES: tuple[OutboxState, ...] = ("pending", "accepted", "verified", "dead")
+KINDS = ("run", "score", "otel", "span")
+
+_KEY = ("kind", "id")
+_COLUMNS = (
+    "kind", "id", "state", "attempts", "created_at", "due_at", "updated_at", "error", "frozen", "frozen_hash", "extra",
+    "round",
+)  # fmt: skip
+_ENTERED = ("kind", "id", "state", "attempts", "created_at", "due_at", "extra", "round")
+_SCORE_KEY = ("experiment", "case", "arm", "trial", "evaluator", "name")
+_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxEntry:
+    """One thing to mirror, and how far it has come."""
+
+    kind: str
+    """``run``; ``score``; ``otel``, a run for the OpenTelemetry lane; ``span``, one refused piece of a run."""
+    id: str
+    """Run id; of a score see ``score_id``; of a refused piece ``RUN/PIECE``."""
+    state: OutboxState
+    attempts: int
+    """How often it was sent."""
+    created_at: datetime
+    due_at: datetime
+    """When it is to be looked at next."""
+    updated_at: datetime | None = None
+    error: str | None = None
+    """Why the last attempt failed."""
+    frozen: bytes | None = None
+    """The bytes that every attempt sends."""
+    frozen_hash: str | None = None
+    """SHA-256 of them, 64 hex digits."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """JSON object of what the worker remembers; ``repair`` asks it to delete what is there before it sends."""
+    round: int = 0
+    """How often it was entered anew; an update made for an earlier round is dropped."""
+
+
+def score_id(score: Mapping[str, Any]) -> str:
+    """The outbox id of a row of the scores table: its key as a JSON list."""
+    defaults = {"case": "", "arm": "recorded", "trial": 0, "evaluator": ""}
+    key = [score.get(name, defaults.get(name)) for name in _SCORE_KEY]
+    return json.dumps(key, ensure_ascii=False, separators=(",", ":"))
+
+
+class Outbox:
+    """The outbox of one store; made by ``Store.outbox``."""
+
+    def __init__(self, database: Database, reader: Reader, writer: Callable[[], Writer]) -> None:
+        self._database = database
+        self._reader = reader
+        self._writer = writer
+        self._packing: Packing = PostgresPacking() if database.path is None else SqlitePacking()
+
+    def enter(self, kind: str, ids: Iterable[str], *, repair: bool = False) -> int:
+        """Enter what is new as pending, due now.
+
+        Args:
+            kind: What the ids are of.
+            ids: Any number of them.
+            repair: What is known becomes pending again, to be deleted there and sent anew from its rows.
+
+        Returns:
+            How many were entered, or entered again.
+        """
+        return sum(self._enter(kind, page, repair=repair) for page in _pages(ids))
+
+    def due(self, kinds: Sequence[str], states: Sequence[str], *, now: datetime, limit: int) -> list[OutboxEntry]:
+        """Entries whose time has come, the longest waiting first, frozen bytes included."""
+        where = f"kind IN ({_marks(kinds)}) AND state IN ({_marks(states)}) AND due_at <= ?"
+        return self._read(f"WHERE {where} ORDER BY due_at, kind, id LIMIT ?", (*kinds, *states, self._time(now), limit))
+
+    def entries(self, kinds: Sequence[str], states: Sequence[str], *, limit: int) -> list[OutboxEntry]:
+        """Entries in some states, oldest first."""
+        where = f"kind IN ({_marks(kinds)}) AND state IN ({_marks(states)})"
+        return self._read(f"WHERE {where} ORDER BY created_at, kind, id LIMIT ?", (*kinds, *states, limit))
+
+    def update(self, entries: Iterable[OutboxEntry]) -> None:
+        """Write entries back in one transaction; one that was entered anew meanwhile is left as it is."""
+        mark = self._database.mark
+        set_ = ", ".join(f'"{name}" = excluded."{name}"' for name in _COLUMNS if name not in _KEY)
+        statement = (
+            f"{insert('outbox', _COLUMNS, mark=mark)} ON CONFLICT (kind, id) DO UPDATE SET {set_} "
+            "WHERE outbox.round = excluded.round"
+        )
+        now = datetime.now(UTC)
+        rows = [self._row(entry, now) for entry in entries]
+        if rows:
+            self._do(lambda driver: driver.many(statement, rows))
+
+    def counts(self, kinds: Sequence[str] = ()) -> dict[str, int]:
+        """How many entries there are in each state."""
+        wanted, others = kinds or KINDS, [kind for kind in KINDS if kinds and kind not in kinds]
+        open_states = [state for state in STATES if state != "verified"]
+        found: dict[str, int] = {state: sum(self._count(state, kind) for kind in wanted) for state in open_states}
+        # Counting everything needs no look at the entries, so that the largest number is the quickest had.
+        [(total,)] = self._database.rows("SELECT count(*) FROM outbox")
+        rest = sum(self._count(state, kind) for kind in others for state in STATES)
+        return {state: found.get(state, total - rest - sum(found.values())) for state in STATES}
+
+    def _count(self, state: str, kind: str) -> int:
+        [(count,)] = self._database.rows("SELECT count(*) FROM outbox WHERE state = ? AND kind = ?", (state, kind))
+        return int(count)
+
+    def oldest_unverified(self, kinds: Sequence[str] = ()) -> datetime | None:
+        """When the oldest entry was made that is pending or accepted; ``None`` when there is none."""
+        oldest = [
+            _moment(value)
+            for kind in kinds or KINDS
+            for state in ("pending", "accepted")
+            for (value,) in self._database.rows(
+                "SELECT min(created_at) FROM outbox WHERE kind = ? AND state = ?", (kind, state)
+            )
+        ]
+        return min((value for value in oldest if value is not None), default=None)
+
+    def lease(self, name: str, owner: str, *, seconds: float, now: datetime) -> bool:
+        """Take a lease, renew it, or take it over when it has run out; false when somebody else holds it.
+
+        One process at a time gets it, whatever database. ``now`` is the caller's clock: with several machines
+        ``seconds`` has to exceed by far what their clocks differ.
+        """
+        mark, until = self._database.mark, self._time(now + timedelta(seconds=seconds))
+        owner, name = pack_text(owner), pack_text(name)
+        take = (
+            f"UPDATE leases SET owner = {mark}, expires_at = {mark} WHERE name = {mark} "  # noqa: S608 - marks
+            f"AND (owner IS NULL OR owner = {mark} OR expires_at IS NULL OR expires_at <= {mark})"
+        )
+        new = insert_new("leases", ("name", "owner", "expires_at"), key=("name",), mark=mark)
+
+        def act(driver: Driver) -> bool:
+            if driver.many(take, [(owner, until, name, owner, self._time(now))]):
+                return True
+            return driver.many(new, [(name, owner, until)]) == 1
+
+        return bool(self._do(act))
+
+    def release(self, name: str, owner: str) -> None:
+        """Give a lease back; somebody else's is left alone."""
+        mark = self._database.mark
+        text = f"UPDATE leases SET owner = NULL, expires_at = NULL WHERE name = {mark} AND owner = {mark}"  # noqa: S608 - marks
+        self._do(lambda driver: driver.many(text, [(pack_text(name), pack_text(owner))]))
+
+    def note(self, name: str, values: Mapping[str, Any]) -> None:
+        """Remember JSON values beside a lease, whoever holds it; ``None`` forgets one."""
+        mark = self._database.mark
+        lock = "" if self._database.path is not None else " FOR UPDATE"
+        known = f"SELECT extra FROM leases WHERE name = {mark}{lock}"  # noqa: S608 - marks
+        write = (
+            f"{insert('leases', ('name', 'extra'), mark=mark)} ON CONFLICT (name) DO UPDATE SET extra = excluded.extra"
+        )
+
+        def act(driver: Driver) -> None:
+            rows = driver.query(known, (pack_text(name),))
+            merged = {**_object(rows[0][0] if rows else None), **values}
+            kept = {key: value for key, value in merged.items() if value is not None}
+            driver.many(write, [(pack_text(name), pack_json(kept))])
+
+        self._do(act)
+
+    def notes(self, name: str) -> dict[str, Any]:
+        """What was noted beside a lease."""
+        rows = self._database.rows("SELECT extra FROM leases WHERE name = ?", (pack_text(name),))
+        return _object(rows[0][0] if rows else None)
+
+    def holder(self, name: str, *, now: datetime) -> str | None:
+        """Who holds a lease that has not run out."""
+        rows = self._database.rows(
+            "SELECT owner FROM leases WHERE name = ? AND expires_at > ?", (pack_text(name), self._time(now))
+        )
+        return unpack_text(rows[0][0]) if rows and rows[0][0] else None
+
+    def backfill(self, *, again: bool) -> int:
+        """Enter every finished run of this store's own and every score.
+
+        Args:
+            again: What was verified, or given up, becomes pending too, to be sent once more.
+
+        Returns:
+            How many entries became pending.
+        """
+        entered = self.enter("run", self._runs()) + self.enter("score", self._scores())
+        if again:
+            mark = self._database.mark
+            statement = (
+                f"UPDATE outbox SET state = 'pending', due_at = {mark}, error = NULL, round = round + 1 "  # noqa: S608 - marks
+                "WHERE kind IN ('run', 'score') AND state IN ('verified', 'dead')"
+            )
+            entered += int(self._do(lambda driver: driver.many(statement, [(self._time(datetime.now(UTC)),)])))
+        return entered
+
+    def sweep(self) -> int:
+        """Enter the runs that say running but that nobody runs any more."""
+        gone = self._reader.runs(_PAGE, workflow=None, status="abandoned")
+        return self.enter("run", [run.id for run in gone])
+
+    def follow(self, kind: str, *, of: str, since: datetime | None) -> int:
+        """Enter under a kind, once, every id that stands here under another: a second lane for the same runs.
+
+        Args:
+            kind: Of the new entries.
+            of: Of the entries to follow.
+            since: Look only at those made from then on; ``None`` looks at all.
+
+        Returns:
+            How many were entered.
+        """
+        return self.enter(kind, self._unfollowed(kind, of) if since is None else self._recent(of, since))
+
+    def reentry(self, kind: str, ids: Iterable[str], *, repair: bool) -> tuple[str, list[list[Any]]]:
+        """The statement that enters ids, known ones anew, for a transaction that writes what they name."""
+        mark, now = self._database.mark, self._time(datetime.now(UTC))
+        statement = (
+            f"{insert('outbox', _ENTERED, mark=mark)} ON CONFLICT (kind, id) DO UPDATE SET state = 'pending', "
+            "due_at = excluded.due_at, updated_at = excluded.due_at, attempts = 0, error = NULL, frozen = NULL, "
+            "frozen_hash = NULL, extra = excluded.extra, round = outbox.round + 1"
+        )
+        extra = pack_json({"repair": True}) if repair else None
+        return statement, [[kind, pack_text(id_), "pending", 0, now, now, extra, 0] for id_ in ids]
+
+    def _enter(self, kind: str, ids: Sequence[str], *, repair: bool) -> int:
+        if repair:
+            statement, rows = self.reentry(kind, ids, repair=True)
+        else:
+            now = self._time(datetime.now(UTC))
+            statement = insert_new("outbox", _ENTERED, key=_KEY, mark=self._database.mark)
+            rows = [[kind, pack_text(id_), "pending", 0, now, now, None, 0] for id_ in ids]
+        return int(self._do(lambda driver: driver.many(statement, rows)))
+
+    def _runs(self) -> Iterator[str]:
+        """Ids of the finished runs that were recorded here, a page at a time."""
+        last = "00000000-0000-0000-0000-000000000000"
+        while True:
+            rows = self._database.rows(
+                "SELECT id FROM runs WHERE id > ? AND status <> 'running' AND fidelity <> 'imported' "
+                "ORDER BY id LIMIT ?",
+                (self._packing.id(last), _PAGE),
+            )
+            if not rows:
+                return
+            found = [str(value if isinstance(value, uuid.UUID) else uuid.UUID(bytes=value)) for (value,) in rows]
+            yield from found
+            last = found[-1]
+
+    def _recent(self, kind: str, since: datetime) -> list[str]:
+        """Ids of the entries of a kind that were made from a moment on."""
+        rows = self._database.rows(
+            # With the states named, the index over kind, state and time serves.
+            f"SELECT id FROM outbox WHERE kind = ? AND state IN ({_marks(STATES)}) AND created_at >= ?",  # noqa: S608 - marks
+            (kind, *STATES, self._time(since)),
+        )
+        return [unpack_text(value) for (value,) in rows]
+
+    def _unfollowed(self, kind: str, of: str) -> Iterator[str]:
+        """Ids that stand under one kind and not under the other, a page at a time."""
+        last = ""
+        while True:
+            rows = self._database.rows(
+                "SELECT id FROM outbox AS led WHERE kind = ? AND id > ? AND NOT EXISTS "
+                "(SELECT 1 FROM outbox AS own WHERE own.kind = ? AND own.id = led.id) ORDER BY id LIMIT ?",
+                (of, last, kind, _PAGE),
+            )
+            if not rows:
+                return
+            yield from (unpack_text(value) for (value,) in rows)
+            last = rows[-1][0]
+
+    def _scores(self) -> Iterator[str]:
+        """Outbox ids of all scores, a page at a time."""
+        names = ", ".join(f'"{name}"' for name in _SCORE_KEY)
+        at: tuple[Any, ...] = ("", "", "", -1, "", "")
+        while True:
+            rows = self._database.rows(
+                f"SELECT {names} FROM scores WHERE ({names}) > (?, ?, ?, ?, ?, ?) ORDER BY {names} LIMIT ?",  # noqa: S608 - names are constants
+                (*at, _PAGE),
+            )
+            if not rows:
+                return
+            for row in rows:
+                values = [unpack_text(value) if isinstance(value, str) else value for value in row]
+                yield score_id(dict(zip(_SCORE_KEY, values, strict=True)))
+            at = rows[-1]
+
+    def _read(self, tail: str, values: Sequence[Any]) -> list[OutboxEntry]:
+        names = ", ".join(_COLUMNS)
+        return [self._entry(row) for row in self._database.rows(f"SELECT {names} FROM outbox {tail}", values)]  # noqa: S608 - names and marks
+
+    def _entry(self, row: Sequence[Any]) -> OutboxEntry:
+        values = dict(zip(_COLUMNS, row, strict=True))
+        for name in ("created_at", "due_at", "updated_at"):
+            values[name] = _moment(values[name])
+        for name in ("id", "error"):
+            values[name] = None if values[name] is None else unpack_text(values[name])
+        values["frozen"] = None if values["frozen"] is None else bytes(values["frozen"])
+        values["frozen_hash"] = None if values["frozen_hash"] is None else bytes(values["frozen_hash"]).hex()
+        values["extra"] = _object(values["extra"])
+        return OutboxEntry(**values)
+
+    def _row(self, entry: OutboxEntry, now: datetime) -> tuple[Any, ...]:
+        return (
+            entry.kind,
+            pack_text(entry.id),
+            entry.state,
+            entry.attempts,
+            self._time(entry.created_at),
+            self._time(entry.due_at),
+            self._time(now),
+            None if entry.error is None else pack_text(entry.error),
+            entry.frozen,
+            None if entry.frozen_hash is None else pack_hash(entry.frozen_hash),
+            pack_json(dict(entry.extra)) if entry.extra else None,
+            entry.round,
+        )
+
+    def _time(self, moment: datetime) -> Any:
+        return self._packing.time(moment)
+
+    def _do(self, action: Callable[[Driver], Any]) -> Any:
+        from harness.store._group import Job
+
+        job = Job(action=action)
+        self._writer().submit(job)
+        return job.future.result()
+
+
+def _moment(value: Any) -> datetime | None:
+    if value is None:
+        return None
+    moment: datetime = unpack_time_text(value) if isinstance(value, str) else value.astimezone(UTC)
+    return moment
+
+
+def _pages(ids: Iterable[str]) -> Iterator[list[str]]:
+    page: list[str] = []
+    for id_ in ids:
+        page.append(id_)
+        if len(page) == _PAGE:
+            yield page
+            page = []
+    if page:
+        yield page
+
+
+def _marks(values: Sequence[Any]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    found = {} if text is None else unpack_json(text)
+    return found if isinstance(found, dict) else {}
