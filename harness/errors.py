@@ -5,6 +5,7 @@ Two roots, because two kinds of failure need two kinds of handling::
     GoldforkError (Exception)            something was asked for that cannot be done
     ├── UsageError                       the request itself is wrong: option, setting, target, evaluator
     │   ├── TargetError                  the pipeline to run cannot be imported or called
+    │   ├── PromptError                  a prompt's text cannot be had from its source
     │   └── EvaluatorError               an evaluator is unknown or wrongly configured
     ├── CanonicalError                   a value has no canonical form
     ├── DatasetError                     a golden dataset cannot be read, or does not match its version
@@ -12,7 +13,9 @@ Two roots, because two kinds of failure need two kinds of handling::
     │   └── DatasetEdited                files differ from the digest of their version
     ├── StoreOpenError                   the database cannot be opened
     │   └── SchemaTooNew                 the database was written by a newer Goldfork
+    ├── ReadError                        the server that an import reads from does not answer
     └── ChangeError                      a fork's change is malformed or addresses nothing
+        └── UndeclaredChange             something else differs from the recorded run as well
 
     GoldforkStop (BaseException)         the run must stop, whatever the application catches
     ├── RecordingMissing                 a replay asked for something that was never recorded
@@ -42,6 +45,8 @@ __all__ = [
     "GoldforkError",
     "GoldforkStop",
     "LiveCallForbidden",
+    "PromptError",
+    "ReadError",
     "RecordingExhausted",
     "RecordingMissing",
     "SchemaTooNew",
@@ -51,6 +56,7 @@ __all__ = [
     "StoreOpenError",
     "TargetError",
     "ToolUndeclared",
+    "UndeclaredChange",
     "UsageError",
 ]
 
@@ -65,6 +71,10 @@ class UsageError(GoldforkError):
 
 class TargetError(UsageError):
     """The pipeline to run cannot be imported or called."""
+
+
+class PromptError(UsageError):
+    """A prompt's text cannot be had from its source, or is no text prompt."""
 
 
 class EvaluatorError(UsageError):
@@ -95,8 +105,23 @@ class SchemaTooNew(StoreOpenError):
     """The database was written by a newer Goldfork."""
 
 
+class ReadError(GoldforkError):
+    """The server that an import reads from does not answer, or not with what was asked for."""
+
+
 class ChangeError(GoldforkError):
     """A fork's change is malformed or addresses nothing."""
+
+
+class UndeclaredChange(ChangeError):
+    """Something else than the declared change differs from the recorded run.
+
+    ``undeclared`` holds a sentence for each such difference.
+    """
+
+    def __init__(self, message: str, *, undeclared: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.undeclared = undeclared
 
 
 class GoldforkStop(BaseException):

@@ -50,6 +50,8 @@ class Settings(BaseSettings):
     """Further hosts that ``harness.install()`` taps."""
     datasets: Path = Path("datasets")
     """Folder of the golden datasets."""
+    run_url: str = ""
+    """Address of a run's page of your own, ``{run}`` standing for its id; shown in Langfuse beside the run."""
     prices: dict[str, Price] = Field(default_factory=dict)
     """Price per model name; a model without one has unknown cost."""
     concurrency: int = Field(default=8, ge=1)

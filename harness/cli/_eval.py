@@ -54,8 +54,18 @@ def evaluate(
     fork_at: Annotated[str, typer.Option(metavar="STEP", help="Fork every case at this step; with --set.")] = "",
     set_: Annotated[
         str,
-        typer.Option("--set", metavar="KIND[:NAME]=VALUE", help="The one change: prompt:NAME=@FILE, model=NAME, …"),
+        typer.Option(
+            "--set",
+            metavar="KIND[:NAME]=VALUE",
+            help="The one change: prompt:NAME=@FILE or =langfuse:NAME@LABEL, model=NAME, …",
+        ),
     ] = "",
+    controls: Annotated[
+        int,
+        typer.Option(
+            min=0, metavar="K", help="Also fork each case K times with nothing changed, to tell the change from jitter."
+        ),
+    ] = 0,
     trials: TrialsOption = None,
     case: Annotated[list[str] | None, typer.Option(metavar="ID", help="Only this case. Repeatable.")] = None,
     resume: Annotated[str, typer.Option(metavar="EXPERIMENT", help="Finish an interrupted experiment.")] = "",
@@ -93,6 +103,7 @@ def evaluate(
             "--mode": mode,
             "--fork-at": fork_at,
             "--set": set_,
+            "--controls": controls,
             "--trials": trials,
             "--case": case,
         }
@@ -102,6 +113,7 @@ def evaluate(
             target=target or None,
             mode=mode or "replay",
             change=read_change(fork_at, set_),
+            controls=controls,
             trials=trials,
             cases=tuple(case or ()),
             save_recordings=save_recordings,

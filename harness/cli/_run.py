@@ -76,6 +76,8 @@ def _run_row(row: RunSummary) -> dict[str, Any]:
 @run_app.command("show")
 def show_run(run: RunArgument, *, json: JsonOption = False) -> None:
     """Show a run's steps and messages with states, tokens and cost."""
+    from harness.mirror import run_link  # what the other commands of this file need not load
+
     recording = _recording(run)
     if json:
         print_json(
@@ -87,6 +89,7 @@ def show_run(run: RunArgument, *, json: JsonOption = False) -> None:
                 "output": content(recording, recording.run.output_hash),
                 "steps": [_step_json(step) for step in recording.steps],
                 "messages": [_message_json(message) for message in recording.messages],
+                "langfuse": run_link(process_store(), recording.run.id),
             }
         )
         return
@@ -100,6 +103,8 @@ def show_run(run: RunArgument, *, json: JsonOption = False) -> None:
         else:
             branches.get(item.step_id or "", tree).add(_message_line(item))
     console().print(tree)
+    if link := run_link(process_store(), recording.run.id):
+        console().print(f"Langfuse: {visible(link)}", markup=False, soft_wrap=True)
 
 
 def _step_line(step: StepRecord) -> Text:
@@ -149,6 +154,25 @@ def _message_json(message: MessageRecord) -> dict[str, Any]:
     }
 
 
+@run_app.command("tag")
+def tag(
+    run: RunArgument,
+    tags: Annotated[list[str] | None, typer.Argument(help="The tags; none takes all away.")] = None,
+    *,
+    json: JsonOption = False,
+) -> None:
+    """Replace a finished run's tags; what the mirror has sent is corrected by its next round.
+
+    Example: goldfork run tag 01a22e7d good-answer reviewed
+    """
+    found = _recording(run).run
+    process_store().tag(found.id, tuple(tags or ()))
+    if json:
+        print_json({"run": found.id, "tags": list(tags or ()), "before": list(found.tags)})
+        return
+    console().print(visible(f"{found.id}: {', '.join(tags or ()) or 'no tags'}"), markup=False)
+
+
 @run_app.command("replay")
 def replay(run: RunArgument, *, target: TargetOption, code: CodeOption = "", json: JsonOption = False) -> None:
     """Run the current code with all answers from the recording, and say what differs. Costs nothing."""
@@ -168,7 +192,12 @@ def fork(
     *,
     target: TargetOption,
     at: Annotated[str, typer.Option("--at", help="Address of the step to fork at, e.g. draft or plan/search#1.")],
-    set_: Annotated[str, typer.Option("--set", help="The one change: prompt:NAME=@FILE, model=NAME, input:NAME=…")],
+    set_: Annotated[
+        str,
+        typer.Option(
+            "--set", help="The one change: prompt:NAME=@FILE or =langfuse:NAME@LABEL, model=NAME, input:NAME=…"
+        ),
+    ],
     code: CodeOption = "",
     mode: Annotated[str, typer.Option(help="auto calls the provider for what is new; replay never does.")] = "auto",
     json: JsonOption = False,

@@ -115,13 +115,14 @@ def _case(case_id: str, recording: Recording, draft: Draft) -> Case:
             tags=draft.tags or run.tags,
             split=draft.split,
             group=draft.group,
-            provenance=_provenance(recording),
+            provenance=provenance_of(recording),
         )
     except ValueError as error:
         raise DatasetError(f"case {case_id!r}: {_first(error)}") from error
 
 
-def _provenance(recording: Recording) -> dict[str, Any]:
+def provenance_of(recording: Recording) -> dict[str, Any]:
+    """Where a case came from, as its file says it."""
     run = recording.run
     known = {
         "run": run.id,
@@ -142,10 +143,11 @@ def _doubt(recording: Recording, target: Callable[..., Any] | None, case_id: str
     if target is None:
         return "dataset.toml names no target to replay it with"
     outcome = replay_run(recording, target=target, place=Place(case=case_id))
-    return _difference(outcome, recording)
+    return difference(outcome, recording)
 
 
-def _difference(outcome: RunOutcome, recording: Recording) -> str:
+def difference(outcome: RunOutcome, recording: Recording) -> str:
+    """What a replay did otherwise than its recording; empty when nothing."""
     if outcome.misses:
         return f"its replay misses something: {outcome.misses[0]}"
     run = recording.run

@@ -2,6 +2,7 @@
 
 from harness.experiment._baseline import accept
 from harness.experiment._compare import Comparison, ScorePair, compare
+from harness.experiment._effects import CaseEffect, JitterWord, ScorerEffect, effects, output_word
 from harness.experiment._evaluators import LoadedEvaluator, load_evaluators
 from harness.experiment._executor import Executor, LocalExecutor
 from harness.experiment._history import (
@@ -16,6 +17,7 @@ from harness.experiment._pace import Pace
 from harness.experiment._runner import run_experiment
 from harness.experiment._values import (
     Basis,
+    ControlTrial,
     ExperimentResult,
     GateCheck,
     TrialResult,
@@ -25,28 +27,34 @@ from harness.experiment._values import (
 
 __all__ = [
     "Basis",
+    "CaseEffect",
     "Comparison",
+    "ControlTrial",
     "EvalMode",
     "EvalOptions",
     "Executor",
     "ExperimentLine",
     "ExperimentResult",
     "GateCheck",
+    "JitterWord",
     "LoadedEvaluator",
     "LocalExecutor",
     "Pace",
     "Progress",
     "ScorePair",
+    "ScorerEffect",
     "TrialResult",
     "Verdict",
     "Watcher",
     "Word",
     "accept",
     "compare",
+    "effects",
     "experiments",
     "find",
     "load_evaluators",
     "load_experiment",
     "options_of",
+    "output_word",
     "run_experiment",
 ]

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
-from harness.experiment._values import TrialHashes, TrialResult
+from harness.experiment._values import ControlTrial, TrialHashes, TrialResult
 from harness.record import Recording
 from harness.replay import Counts, RunDiff, RunOutcome
 from harness.score import Score
@@ -26,6 +26,17 @@ _TRIAL_FIELDS = (
     "input",
     "expected_output",
     "recorded_output_hash",
+)
+_CONTROL_FIELDS = (
+    "number",
+    "arm",
+    "run",
+    "status",
+    "output_hash",
+    "equal",
+    "first_divergence",
+    "error",
+    "drift",
 )
 _TUPLES = frozenset({"misses", "blocked", "undeclared", "drift", "tags"})
 
@@ -58,6 +69,8 @@ def trial_to_dict(trial: TrialResult) -> dict[str, Any]:
     data["baseline_scores"] = scores_to_list(trial.baseline_scores.values())
     data["baseline_hashes"] = trial.baseline_hashes
     data["evaluator_counts"] = trial.evaluator_counts
+    data["controls"] = [_control_to_dict(control) for control in trial.controls]
+    data["recorded_scores"] = scores_to_list(trial.recorded_scores.values())
     plain: dict[str, Any] = _jsonable(data)
     return plain
 
@@ -79,7 +92,21 @@ def trial_from_dict(data: Mapping[str, Any], *, run: Recording, parent: Recordin
         baseline_scores={score.name: score for score in scores_from_list(data["baseline_scores"])},
         baseline_hashes=_adapter(TrialHashes).validate_python(hashes) if hashes else None,
         evaluator_counts=_adapter(Counts).validate_python(data["evaluator_counts"]),
+        controls=tuple(_control_from_dict(one) for one in data.get("controls", ())),
+        recorded_scores={score.name: score for score in scores_from_list(data.get("recorded_scores", ()))},
         **{name: _field(name, data) for name in _TRIAL_FIELDS},
+    )
+
+
+def _control_to_dict(control: ControlTrial) -> dict[str, Any]:
+    kept = {name: getattr(control, name) for name in (*_CONTROL_FIELDS, "counts", "evaluator_counts")}
+    return {**kept, "scores": scores_to_list(control.scores)}
+
+
+def _control_from_dict(data: Mapping[str, Any]) -> ControlTrial:
+    counts = {name: _adapter(Counts).validate_python(data[name]) for name in ("counts", "evaluator_counts")}
+    return ControlTrial(
+        scores=scores_from_list(data["scores"]), **counts, **{name: _field(name, data) for name in _CONTROL_FIELDS}
     )
 
 

@@ -134,6 +134,7 @@ def options_of(store: Store, experiment: str) -> EvalOptions:
         mode=identity["mode"],
         change=Change.from_dict(identity["change"]) if identity["change"] else None,
         trials=identity["trials"],
+        controls=identity.get("controls", 0),
         cases=tuple(identity["cases"]),
         save_recordings=identity["save_recordings"],
         resume=experiment,

@@ -24,6 +24,8 @@ class EvalOptions:
     """``replay`` never calls a provider, ``auto`` calls for what is not recorded, ``live`` calls for everything."""
     change: Change | None = None
     """Fork every case with this change instead of replaying it."""
+    controls: int = 0
+    """Control forks of each trial: the same fork with nothing changed and fresh calls, the measure of jitter."""
     trials: int | None = None
     """Repetitions of each case; the dataset's number when absent."""
     cases: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ from harness.errors import GoldforkError, GoldforkStop, UsageError
 from harness.experiment import _history
 from harness.experiment._addressed import require_some_addressed, require_some_changed, unaddressed_notes
 from harness.experiment._baseline import Baseline, read_baseline
+from harness.experiment._controls import require_controls
 from harness.experiment._evaluators import load_evaluators
 from harness.experiment._executor import Executor, LocalExecutor, in_thread
 from harness.experiment._gate import INTERRUPTED, rule, trial_scores
@@ -86,6 +87,7 @@ def _prepare(dataset: GoldenDataset, options: EvalOptions, store: Store, pace: P
     function = load_target(target)
     evaluators = load_evaluators(dataset.evaluators if options.evaluators is None else options.evaluators)
     jobs = plan_jobs(dataset, options)
+    require_controls(dataset, jobs, options)
     require_some_addressed((dataset.recording(job.case.id, trial=job.trial) for job in jobs), options.change)
     baseline = read_baseline(dataset, evaluators, {job.case.id for job in jobs})
     setting = Setting(
@@ -122,6 +124,7 @@ def _identity(setting: Setting, target: str, jobs: Sequence[Job]) -> Mapping[str
         "mode": options.mode,
         "change": options.change.as_dict() if options.change else None,
         "trials": 1 + max(job.trial for job in jobs),
+        "controls": options.controls,
         "cases": list(options.cases),
         "evaluators": [[one.name, one.version, one.step] for one in setting.evaluators],
         "code_version": setting.code_version,
@@ -205,4 +208,4 @@ def _rule(plan: _Plan, trials: Sequence[TrialResult], *, interrupted: bool) -> E
 
 
 def _counts(trial: TrialResult) -> Counts:
-    return trial.outcome.counts + trial.evaluator_counts
+    return trial.outcome.counts + trial.evaluator_counts + trial.control_counts

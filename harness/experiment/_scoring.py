@@ -49,6 +49,8 @@ class Scorer:
     experiment: str
     sink: Sink
     pace: Pace
+    produced: str | None = None
+    """The arm of the run whose output is scored; ``None`` for the recorded output."""
 
     async def score(self, evaluator: LoadedEvaluator, case: Case, trial: int, outcome: RunOutcome) -> Scored:
         """Call one evaluator for one trial; whatever goes wrong in it becomes a failed score with the reason."""
@@ -91,8 +93,7 @@ class Scorer:
     def _plan(self, evaluator: LoadedEvaluator, case: Case, trial: int) -> RunPlan:
         """Its calls are answered from its own recordings: those on this fork's output, then those on the recorded."""
         mode = Mode(self.options.mode)
-        change = self.options.change
-        arms = [evaluator.arm] if change is None else [f"{evaluator.arm}+{change.arm}", evaluator.arm]
+        arms = [evaluator.arm] if self.produced is None else [f"{evaluator.arm}+{self.produced}", evaluator.arm]
         found = [self.dataset.recording(case.id, arm=arm, trial=trial) for arm in arms] if mode is not Mode.LIVE else []
         return RunPlan(
             mode=mode,

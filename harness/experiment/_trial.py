@@ -12,17 +12,18 @@ from typing import Any
 from harness.dataset import Case, GoldenDataset
 from harness.errors import ChangeError, LiveCallForbidden, UsageError
 from harness.experiment._addressed import marked, not_addressed
+from harness.experiment._controls import Attempt, by_name, control_trials, recorded_scores
 from harness.experiment._evaluators import LoadedEvaluator
 from harness.experiment._executor import in_thread
 from harness.experiment._options import EvalOptions
 from harness.experiment._pace import Pace, TooLong
 from harness.experiment._pricing import priced_outcome
 from harness.experiment._scoring import Scored, Scorer, newly_answered
-from harness.experiment._values import TrialHashes, TrialResult
+from harness.experiment._values import ControlTrial, TrialHashes, TrialResult
 from harness.record import RECORDED, Recording
 from harness.replay import Counts, Place, RunOutcome, compare, count_attempts, fork_run, live_run, replay_run
 from harness.score import Score
-from harness.session import Sink
+from harness.session import Change, Sink
 
 _ROLE = "target"
 """Who calls, when it is not an evaluator."""
@@ -116,13 +117,25 @@ async def run_trial(job: Job, setting: Setting) -> TrialResult:
         LiveCallForbidden: A provider is needed and there is no key for it.
     """
     parent = setting.dataset.recording(job.case.id, trial=job.trial)
-    outcome = await _paced(job, setting, parent)
+    change = setting.options.change
+    outcome = await _paced(job, setting, functools.partial(_outcome, job, setting, parent))
     scorer = Scorer(
-        dataset=setting.dataset, options=setting.options, experiment=setting.id, sink=setting.sink, pace=setting.pace
+        dataset=setting.dataset,
+        options=setting.options,
+        experiment=setting.id,
+        sink=setting.sink,
+        pace=setting.pace,
+        produced=None if change is None else change.arm,
     )
     scored = [await scorer.score(evaluator, job.case, job.trial, outcome) for evaluator in setting.evaluators]
     if setting.options.save_recordings:
         await in_thread(lambda: _save(job, setting, outcome, scored))
+    controls: tuple[ControlTrial, ...] = ()
+    recorded: tuple[Scored, ...] = ()
+    if setting.options.controls and change is not None and parent is not None and _forked(outcome, change):
+        paced = functools.partial(_paced, job, setting)
+        controls = await control_trials(job, setting, parent, change=change, paced=paced, scorer=scorer)
+        recorded = await recorded_scores(job, setting, parent, scorer)
     return TrialResult(
         case=job.case.id,
         trial=job.trial,
@@ -138,17 +151,22 @@ async def run_trial(job: Job, setting: Setting) -> TrialResult:
         baseline_hashes=None
         if setting.baseline_hashes is None
         else setting.baseline_hashes.get((job.case.id, job.trial), TrialHashes()),
-        evaluator_counts=sum((one.counts for one in scored), Counts()),
+        evaluator_counts=sum((one.counts for one in (*scored, *recorded)), Counts()),
+        controls=controls,
+        recorded_scores=by_name(recorded),
     )
 
 
-async def _paced(job: Job, setting: Setting, parent: Recording | None) -> RunOutcome:
+def _forked(outcome: RunOutcome, change: Change) -> bool:
+    return outcome.status == "ok" and not not_addressed(outcome, change)
+
+
+async def _paced(job: Job, setting: Setting, one_attempt: Attempt) -> RunOutcome:
     """Run the case, again when the provider refused and said when to come back."""
     failed: list[RunOutcome] = []
     for attempt in itertools.count(1):
         await setting.pace.ready(_ROLE)
-        run = functools.partial(_outcome, job, setting, parent, tuple(failed))
-        outcome = await in_thread(run)
+        outcome = await in_thread(functools.partial(one_attempt, tuple(failed)))
         _refuse_keyless(outcome, job)
         messages = outcome.run.messages
         setting.pace.note(_ROLE, messages)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -29,6 +29,27 @@ class TrialHashes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ControlTrial:
+    """One control fork of a trial: the same fork with nothing changed."""
+
+    number: int
+    """From 1."""
+    arm: str
+    run: str
+    """Id of its run."""
+    status: Literal["ok", "error", "missing"]
+    output_hash: Hash | None
+    equal: bool | None
+    """Whether its output equals the recorded one; ``None`` when neither is known, or it gave none."""
+    first_divergence: str | None
+    error: str | None = None
+    scores: tuple[Score, ...] = ()
+    counts: Counts = field(default_factory=Counts)
+    evaluator_counts: Counts = field(default_factory=Counts)
+    drift: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialResult:
     """One trial of one case."""
 
@@ -49,13 +70,27 @@ class TrialResult:
     """What the accepted baseline's trial gave, nothing known where it lacks this trial; ``None`` without a baseline."""
     evaluator_counts: Counts = field(default_factory=Counts)
     """What the evaluators' own model calls cost and saved; the run's are in its outcome."""
+    controls: tuple[ControlTrial, ...] = ()
+    """Its control forks, none unless they were asked for."""
+    recorded_scores: Mapping[str, Score] = field(default_factory=dict)
+    """Scores of the recorded output by name; only where there are controls."""
+
+    @property
+    def control_counts(self) -> Counts:
+        """What the control forks spent and saved, their evaluators included; their steps are no steps of the fork."""
+        total = sum((one.counts + one.evaluator_counts for one in self.controls), Counts())
+        return replace(total, steps_reused=0, steps_run=0, tools_answered=0, tools_called=0, tools_dry=0)
 
     @property
     def equal(self) -> bool | None:
-        """Whether the run output hash equals the recorded one; ``None`` when either is unknown."""
+        """Whether the run output hash equals the recorded one; ``None`` when it is unknown.
+
+        An output that was recorded and can no longer be serialised differs.
+        """
         ours = self.outcome.run.run.output_hash
         if ours is None or self.recorded_output_hash is None:
-            return None
+            lost = ours is None and self.recorded_output_hash is not None and self.outcome.status == "ok"
+            return False if lost else None
         return ours == self.recorded_output_hash
 
 
@@ -115,8 +150,8 @@ class ExperimentResult:
 
     @property
     def counts(self) -> Counts:
-        """All trials together, the evaluators' own calls included."""
+        """All trials together, the evaluators' own calls and the control forks included."""
         total = Counts()
         for trial in self.trials:
-            total = total + trial.outcome.counts + trial.evaluator_counts
+            total = total + trial.outcome.counts + trial.evaluator_counts + trial.control_counts
         return total

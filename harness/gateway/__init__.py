@@ -5,6 +5,7 @@ from harness.gateway._explain import Difference, differences, explain
 from harness.gateway._install import install
 from harness.gateway._local import record_local
 from harness.gateway._price import cost_of, price_of, priced
+from harness.gateway._rewrite import request_text
 from harness.gateway._wrap import wrap
 
 __all__ = [
@@ -18,5 +19,6 @@ __all__ = [
     "price_of",
     "priced",
     "record_local",
+    "request_text",
     "wrap",
 ]

@@ -135,7 +135,8 @@ def declared(volatile: Iterable[VolatileRecord], scope: str) -> list[tuple[str, 
     values = [
         value
         for value in volatile
-        if not value.name.startswith("prompt:") and (not value.scope or around.startswith(f"{value.scope}/"))
+        if not value.name.startswith(("prompt:", "prompt-source:"))
+        and (not value.scope or around.startswith(f"{value.scope}/"))
     ]
     values.sort(key=lambda value: (len(value.scope), value.name, value.occurrence))
     return [(value.name, str(value.value)) for value in values]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
 
 from harness.canonical import RequestKeys, request_keys
+from harness.gateway._rewrite import rewritten
 from harness.gateway._secrets import Credentials
-from harness.session import Change, Frame
+from harness.session import REQUEST_KINDS, Frame
 
 MODEL_ENDPOINTS = ("/chat/completions", "/responses", "/embeddings", "/completions", "/moderations")
 _GENERATING = ("/chat/completions", "/responses", "/completions")
@@ -81,66 +81,21 @@ class Outgoing:
         )
 
     def changed(self, frame: Frame) -> Outgoing:
-        """The request with the fork's change of model or parameter, inside the fork step and all steps below it."""
-        change = frame.run.plan.change
-        if change is None or change.kind not in {"model", "param"} or not frame.within(change):
+        """The request with the fork's changes to requests, inside the fork step and all steps below it."""
+        changes = [change for change in frame.run.plan.changes if change.kind in REQUEST_KINDS]
+        if not changes:
             return self
-        body = _with_field(self.body, _field(change), change.value, add=self._generates)
-        if body is None:
-            return self
-        frame.run.applied = True
+        # An SDK's further attempt is the same call.
+        again = self.retry > 0
+        call = frame.run.occurrence("call", frame.step.record.id, "", count=0 if again else 1) - again
+        body = self.body
+        for change in changes:
+            if not frame.within(change, call=call):
+                continue
+            written = rewritten(body, change, generates=self._generates)
+            if written is not None:
+                frame.run.apply(change)
+                body = written
         if body == self.body:
             return self
         return replace(self, body=body, stored=self.credentials.removed(body), rewritten=True)
-
-
-def _field(change: Change) -> str:
-    return "model" if change.kind == "model" else change.name
-
-
-def _with_field(body: bytes, name: str, value: Any, *, add: bool = True) -> bytes | None:
-    """The JSON object with one top-level field set and every other byte kept.
-
-    ``None`` when it is no object, or has no such field and none is to be added.
-    """
-    try:
-        text = body.decode()
-        span, end = _find_field(text, name)
-    except (ValueError, RecursionError):
-        return None
-    written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    if span is not None:
-        return f"{text[: span[0]]}{written}{text[span[1] :]}".encode()
-    if not add:
-        return None
-    comma = "" if text[:end].rstrip().endswith("{") else ","
-    return f"{text[:end]}{comma}{json.dumps(name)}:{written}{text[end:]}".encode()
-
-
-def _find_field(text: str, name: str) -> tuple[tuple[int, int] | None, int]:
-    """Where the value of a top-level field stands (the last one, which is what counts), and the closing brace."""
-    scan = json.JSONDecoder().raw_decode
-    at = _skip(text, 0)
-    if text[at : at + 1] != "{":
-        raise ValueError("not an object")
-    found: tuple[int, int] | None = None
-    at = _skip(text, at + 1)
-    while text[at : at + 1] != "}":
-        key, at = scan(text, at)
-        at = _skip(text, at)
-        if text[at : at + 1] != ":":
-            raise ValueError("no value")
-        start = _skip(text, at + 1)
-        _, at = scan(text, start)
-        if key == name:
-            found = start, at
-        at = _skip(text, at)
-        if text[at : at + 1] == ",":
-            at = _skip(text, at + 1)
-    return found, at
-
-
-def _skip(text: str, at: int) -> int:
-    while at < len(text) and text[at] in " \t\r\n":
-        at += 1
-    return at

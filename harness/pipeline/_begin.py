@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.canonical import canonical_json, content_hash
 from harness.errors import ChangeError
+from harness.pipeline._environment import environment_of
 from harness.pipeline._reuse import take_over
 from harness.pipeline._snapshot import Snapshot, fixed, output_snapshot, restore, snapshot
 from harness.record import Status, StepKind, StepRecord
@@ -22,6 +23,8 @@ class StepSpec:
     name: str
     kind: StepKind
     signature: inspect.Signature
+    function: Callable[..., Any] | None = None
+    """The body; ``None`` for a ``with`` block, which has no function."""
     ignore: tuple[str, ...] = ()
     """Parameters left out of the content key: clocks, run ids."""
     skippable: bool = True
@@ -34,6 +37,7 @@ class Begun:
 
     frame: Frame
     arguments: inspect.BoundArguments
+    spec: StepSpec
     before: Snapshot | None
     """Snapshot of the arguments."""
     started: float
@@ -65,9 +69,10 @@ def begin(spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> B
     forced = _apply_change(parent, spec, bound, scope, occurrence) if spec.skippable else None
     before = snapshot(bound.arguments, run, ordered=False)
     key = step_key(spec, bound, run, before)
+    environment = _environment(spec, bound)
     answer = None
     if spec.skippable and run.plan.resolver is not None and before is not None:
-        start = StepStart(name=spec.name, scope=scope, occurrence=occurrence, key=key)
+        start = StepStart(name=spec.name, scope=scope, occurrence=occurrence, key=key, environment=environment)
         found = run.plan.resolver.reuse(start)
         # A dictated step is asked for too: it is a visit, and the next equal one takes the next recorded step.
         answer = found if forced is None else None
@@ -82,6 +87,7 @@ def begin(spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> B
         occurrence=occurrence,
         key=key,
         status="running",
+        version=environment,
         input_hash=before.hash if before else None,
         started_at=run.plan.clock.now(),
     )
@@ -89,7 +95,15 @@ def begin(spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> B
         run.emit(record, blobs={before.hash: before.data} if before else None)
     inner = f"{scope}/{spec.name}" if scope else spec.name
     frame = Frame(run, StepHandle(record), inner, parent)
-    return Begun(frame, bound, before, run.plan.clock.monotonic(), answer, forced)
+    if frame.step.lane != parent.step.lane:
+        run.beside.add(record.id)
+    return Begun(frame, bound, spec, before, run.plan.clock.monotonic(), answer, forced)
+
+
+def _environment(spec: StepSpec, bound: inspect.BoundArguments) -> str | None:
+    if spec.function is None or not spec.skippable:
+        return None
+    return environment_of(spec.function, bound.arguments.values()).digest
 
 
 def step_key(spec: StepSpec, bound: inspect.BoundArguments, run: RunState, inputs: Snapshot | None) -> str:
@@ -104,16 +118,16 @@ def step_key(spec: StepSpec, bound: inspect.BoundArguments, run: RunState, input
 def _apply_change(
     parent: Frame, spec: StepSpec, bound: inspect.BoundArguments, scope: str, occurrence: int
 ) -> tuple[Any] | None:
-    change = parent.run.plan.change
-    if change is None or not change.addresses(scope, spec.name, occurrence):
-        return None
-    if change.kind in {"input", "output"}:
-        parent.run.applied = True
-    if change.kind == "output":
-        return (change.value,)
-    if change.kind == "input":
-        change_input(bound, change.name, change.value, spec.name)
-    return None
+    forced: tuple[Any] | None = None
+    for change in parent.run.plan.changes:
+        if change.kind not in {"input", "output"} or not change.addresses(scope, spec.name, occurrence):
+            continue
+        parent.run.apply(change)
+        if change.kind == "output":
+            forced = (change.value,)
+        else:
+            change_input(bound, change.name, change.value, spec.name)
+    return forced
 
 
 def change_input(bound: inspect.BoundArguments, name: str, value: Any, step: str) -> None:
@@ -140,7 +154,7 @@ def end(begun: Begun, output: Any, *, reusable: bool = True) -> None:
     after = output_snapshot(output, run)
     # A credential that was starred out of the output would reach whoever is given it as stars.
     starred = after is not None and after.masked and frame.step.record.kind != "tool"
-    mutated = not reusable or starred or _changed(begun)
+    mutated = not reusable or starred or arguments_changed(begun) or _left_traces(begun)
     record = replace(
         frame.step.record,
         status="ok",
@@ -153,13 +167,19 @@ def end(begun: Begun, output: Any, *, reusable: bool = True) -> None:
     run.emit(record, blobs=after.blobs if after else None)
 
 
-def _changed(begun: Begun) -> bool:
+def arguments_changed(begun: Begun) -> bool:
     """Whether the body changed an argument."""
     arguments = begun.arguments.arguments
     if begun.before is not None and all(map(fixed, arguments.values())):
         return False
     again = snapshot(arguments, begun.frame.run, ordered=False)
     return (again.hash if again else None) != (begun.before.hash if begun.before else None)
+
+
+def _left_traces(begun: Begun) -> bool:
+    """Whether the body changed something outside itself that it reads: a global, a cache, a closure cell."""
+    before = begun.frame.step.record.environment
+    return before is not None and not begun.skipped and _environment(begun.spec, begun.arguments) != before
 
 
 def fail(begun: Begun, error: BaseException) -> None:

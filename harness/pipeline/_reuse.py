@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from harness.pipeline._rekey import rekeyed
 from harness.record import Hash, MessageRecord, Record, Recording, StepRecord, VolatileRecord
-from harness.session import Frame, RunState, StepAnswer, new_id
+from harness.session import FetchedPrompt, Frame, RunState, StepAnswer, new_id
 
 
 def take_over(frame: Frame, answer: StepAnswer) -> tuple[list[Record], dict[Hash, bytes]]:
@@ -28,6 +28,7 @@ def take_over(frame: Frame, answer: StepAnswer) -> tuple[list[Record], dict[Hash
             below.append(item)
     before = list(run.volatile)
     drawn = _volatile(frame, recording, ids)
+    _freeze_prompts(run, recording, drawn.values())
 
     def taken(count: int) -> list[VolatileRecord]:
         return [*before, *(value for place, value in drawn.items() if place < count)]
@@ -91,6 +92,14 @@ def _volatile(frame: Frame, recording: Recording, ids: dict[str, str]) -> dict[i
         )
         for place, value in values
     }
+
+
+def _freeze_prompts(run: RunState, recording: Recording, drawn: Iterable[VolatileRecord]) -> None:
+    """The texts of sourced prompts that skipped steps used hold for this run, which is to be a recording itself."""
+    used = {f"prompt-source:{value.name.removeprefix('prompt:')}" for value in drawn}
+    for value in recording.volatile:
+        if value.name in used:
+            run.freeze_prompt(value.name.removeprefix("prompt-source:"), FetchedPrompt.from_recorded(value.value))
 
 
 def _content(record: Record) -> Iterator[Hash]:

@@ -46,7 +46,7 @@ def snapshot(value: Any, run: RunState | None = None, *, ordered: bool = True) -
         ordered: Keep the order of dicts too.
     """
     try:
-        return _guarded(lambda: _take(value, run, ordered=ordered))
+        return guarded(lambda: _take(value, run, ordered=ordered))
     except NotReusable:
         return None
 
@@ -70,7 +70,7 @@ def output_snapshot(value: Any, run: RunState | None = None, *, ordered: bool = 
     if taken is None or taken.masked or _TAG not in taken.data:
         return taken
     try:
-        exact = _guarded(lambda: _comes_back(value, taken))
+        exact = guarded(lambda: _comes_back(value, taken))
     except NotReusable:
         exact = False
     if exact:
@@ -85,7 +85,7 @@ def restore(data: bytes) -> Any:
     Raises:
         NotReusable: Its type is not imported here or refuses the content, or it never decoded to an equal value.
     """
-    return _guarded(lambda: decode(from_canonical(data)))
+    return guarded(lambda: decode(from_canonical(data)))
 
 
 def plain(data: bytes) -> Any:
@@ -113,7 +113,7 @@ def _comes_back(value: Any, taken: Snapshot) -> bool:
     return content_hash(canonical_json(Encoder().encode(again))) == taken.hash
 
 
-def _guarded(act: Callable[[], T]) -> T:
+def guarded(act: Callable[[], T]) -> T:
     """The result of code that calls into the application's classes: codecs, constructors, properties, ``==``.
 
     Raises:

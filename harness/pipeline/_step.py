@@ -71,7 +71,13 @@ def step(
         return _step_block(function, kind, inputs)
 
     def decorate(target: Callable[..., Any]) -> Callable[..., Any]:
-        spec = StepSpec(name=name or target.__name__, kind=kind, signature=inspect.signature(target), ignore=ignore)
+        spec = StepSpec(
+            name=name or target.__name__,
+            kind=kind,
+            signature=inspect.signature(target),
+            function=target,
+            ignore=ignore,
+        )
         return wrap_function(target, spec)
 
     return decorate if function is None else decorate(function)

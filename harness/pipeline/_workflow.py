@@ -48,7 +48,7 @@ class Workflow:
 
         The run of a generator lasts from its first item to its last; its output is the list of items.
         """
-        spec = StepSpec(name=self.name, kind="agent", signature=inspect.signature(function))
+        spec = StepSpec(name=self.name, kind="agent", signature=inspect.signature(function), function=function)
         nested = wrap_function(function, spec)
         # Taken when the code is loaded: what is on disk later may be newer than what runs here.
         code = code_of(function)
@@ -134,9 +134,12 @@ class _Execution:
     def __init__(self, spec: StepSpec, args: tuple[Any, ...], kwargs: dict[str, Any], code: str | None) -> None:
         bound = bind(spec.signature, args, kwargs)
         block = current_block()
-        change = block.plan.change if block else None
-        changed = change is not None and change.kind == "input" and change.addresses("", spec.name, 0)
-        if change is not None and changed:
+        changes = [
+            change
+            for change in (block.plan.changes if block else ())
+            if change.kind == "input" and change.addresses("", spec.name, 0)
+        ]
+        for change in changes:
             change_input(bound, change.name, change.value, spec.name)
         taken = snapshot_arguments(bound.arguments)
         self.args, self.kwargs = bound.args, bound.kwargs
@@ -148,7 +151,8 @@ class _Execution:
             blobs=taken.blobs if taken else None,
             code_version=code,
         )
-        self.frame.run.applied = changed
+        for change in changes:
+            self.frame.run.apply(change)
         self._committed: Future[None] = Future()
         self._failed = False
         self._entered = entered(self.frame)

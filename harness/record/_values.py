@@ -102,6 +102,8 @@ class StepRecord:
     determinism: Determinism | None = None
     ttl: float | None = None
     version: str | None = None
+    """Of a tool: its version tag. Of other steps: digest of what the body hangs on besides its arguments (code, helpers,
+    globals, closures), ``None`` where that cannot be told."""
     input_hash: Hash | None = None
     output_hash: Hash | None = None
     """Snapshot hashes; ``None`` when the value could not be serialised."""
@@ -113,6 +115,11 @@ class StepRecord:
     error: str | None = None
     started_at: datetime
     duration_ms: float = 0.0
+
+    @property
+    def environment(self) -> str | None:
+        """Digest of what the body hangs on besides its arguments; ``None`` for tools, and where it cannot be told."""
+        return None if self.kind == "tool" else self.version
 
     @property
     def address(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 _CARD = re.compile(
     r"(?<![\w.,+-])"
@@ -24,16 +25,30 @@ _ISSUERS = re.compile(
 
 _RUN = re.compile(r"\d(?:[ .\-/()]{0,2}\d){6,}")
 """What any of the patterns can match; they are slow, so they are tried at such runs of digits only."""
+_ASCII_RUN = re.compile(_RUN.pattern, re.ASCII)
+"""The same for ASCII text, and faster."""
 _SHORTEST_CARD = 13
+
+
+def may_hold_number(text: str) -> bool:
+    """Whether there is a run of digits as any card or phone number has one."""
+    return bool(_runs(text))
+
+
+@lru_cache(maxsize=1)
+def _runs(text: str) -> tuple[tuple[int, int], ...]:
+    """Where such runs are; one text is asked for by several detectors in turn."""
+    pattern = _ASCII_RUN if text.isascii() else _RUN
+    return tuple(run.span() for run in pattern.finditer(text))
 
 
 def find_cards(text: str) -> Iterator[tuple[int, int]]:
     """Numbers with an issuer's prefix and length and a valid check digit."""
-    for run in _RUN.finditer(text):
-        if run.end() - run.start() < _SHORTEST_CARD:
+    for start, end in _runs(text):
+        if end - start < _SHORTEST_CARD:
             continue
         # Two more characters, so that the pattern sees what follows.
-        for found in _CARD.finditer(text, run.start(), run.end() + 2):
+        for found in _CARD.finditer(text, start, end + 2):
             digits = re.sub(r"\D", "", found[0])
             if _ISSUERS.fullmatch(digits) and is_luhn(digits):
                 yield found.span()
@@ -91,8 +106,8 @@ def find_phones(text: str) -> Iterator[tuple[int, int]]:
         yield from (
             found.span("number") for found in _CUED.finditer(text) if not _is_other(text, *found.span("number"))
         )
-    for run in _RUN.finditer(text):
-        found = _uncued(text, run.start())
+    for start, _ in _runs(text):
+        found = _uncued(text, start)
         if found and not _LABELLED.search(text, max(0, found.start() - _NEAR), found.start()):
             yield found.span()
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.redact._numbers import find_cards, find_phones
+from harness.redact._numbers import find_cards, find_phones, may_hold_number
 
 Kind = Literal["mail", "phone", "card", "key", "token", "private-key", "secret"]
 """``key``: an API key of a known shape; ``token``: a bearer token or JWT; ``secret``: a value assigned to a name such
@@ -33,14 +33,24 @@ class Finding:
 
 def scan(text: str) -> list[Finding]:
     """What in a text looks like personal data or a secret, in order, without overlaps."""
+    if not may_hold(text):
+        return []
+    return _scan(text, [(kind, find) for kind, find, may in _DETECTORS if may(text)])
+
+
+def _scan(text: str, detectors: Sequence[tuple[Kind, Callable[[str], _Spans]]]) -> list[Finding]:
     found: list[Finding] = []
-    used = bytearray(len(text))
-    for kind, find in _DETECTORS:
+    used = bytearray(len(text) if detectors else 0)
+    for kind, find in detectors:
         for start, end in find(text):
             if not any(used[start:end]):
                 used[start:end] = b"\x01" * (end - start)
                 found.append(Finding(kind, start, end, text[start:end]))
     return sorted(found, key=lambda finding: finding.start)
+
+
+may_hold = re.compile(r"[\d@]|eyJ|-----BEGIN").search
+"""Every detector needs a digit, but for mail and user info (@), tokens (eyJ) and private keys (BEGIN)."""
 
 
 def is_blank(text: str) -> bool:
@@ -142,13 +152,50 @@ def _is_mixed(value: str) -> bool:
     return entropy >= min(2.5, math.log2(len(value)) - 0.5)
 
 
-_DETECTORS: tuple[tuple[Kind, Callable[[str], _Spans]], ...] = (
-    ("private-key", _private_keys),
-    ("key", _keys),
-    ("token", _tokens),
-    ("secret", _secrets),
-    ("mail", _mails),
-    ("card", find_cards),
-    ("phone", find_phones),
+_DOTLESS = str.maketrans({"\u0130": "i", "\u0131": "i", "\u017f": "s"})
+"""What a pattern that ignores case takes for an ASCII letter and ``lower`` does not."""
+# fmt: off
+_KEY_STEMS = (
+    ("-", ("sk-", "pk-", "glpat-", "hf-", "gsk-", "npm-", "pypi-", "xai-", "r8-", "lsv2_pt-", "lsv2_sk-", "xox")),
+    ("_", ("k_live_", "k_test_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "hf_", "gsk_", "npm_", "pypi_",
+           "xai_", "r8_", "lsv2_pt_", "lsv2_sk_")),
+    ("A", ("AKIA", "ASIA", "AROA", "AIDA", "AGPA", "ANPA", "AIza")),
+    ("ya29.", ("ya29.",)),
 )
-"""First come, first served: a key within a bearer header is a key."""
+# fmt: on
+"""How keys begin, by a character that is in all of them."""
+_ASSIGNMENT = re.compile(r"(?:key|secret|token|passw(?:or)?d|pwd)(?:\\?[\"'])?\s{0,3}[:=]")
+
+
+def _folded(text: str) -> str:
+    return text.lower() if text.isascii() else text.translate(_DOTLESS).lower()
+
+
+def _may_hold_key(text: str) -> bool:
+    return any(sign in text and any(stem in text for stem in stems) for sign, stems in _KEY_STEMS)
+
+
+def _may_hold_token(text: str) -> bool:
+    if "eyJ" in text:
+        return True
+    folded = _folded(text)
+    return "bearer" in folded or "basic" in folded
+
+
+def _may_hold_secret(text: str) -> bool:
+    if "://" in text and "@" in text:
+        return True
+    return ("=" in text or ":" in text) and _ASSIGNMENT.search(_folded(text)) is not None
+
+
+_DETECTORS: tuple[tuple[Kind, Callable[[str], _Spans], Callable[[str], bool]], ...] = (
+    ("private-key", _private_keys, lambda text: "-----BEGIN " in text),
+    ("key", _keys, _may_hold_key),
+    ("token", _tokens, _may_hold_token),
+    ("secret", _secrets, _may_hold_secret),
+    ("mail", _mails, lambda text: "@" in text),
+    ("card", find_cards, may_hold_number),
+    ("phone", find_phones, may_hold_number),
+)
+"""First come, first served: a key within a bearer header is a key. The last of each says quickly, and without ever
+missing one, whether there can be any: most text has none."""

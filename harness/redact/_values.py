@@ -6,15 +6,17 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
-from harness.redact._scan import Finding, Kind, is_blank, scan
+from harness.redact._scan import Finding, Kind, is_blank, may_hold, scan
 
 _NAMED_SECRETS = frozenset(
     {"accesstoken", "apikey", "authtoken", "clientsecret", "passwd", "password", "privatekey", "refreshtoken"}
     | {"secret", "secretkey", "xapikey"}
 )
 _NAMED_PHONES = frozenset({"fax", "mobile", "phone", "phonenumber", "tel", "telephone"})
+_NAMED = _NAMED_SECRETS | _NAMED_PHONES
 _SECRET_KINDS = frozenset({"key", "token", "secret"})
 _DIGITS = re.compile(r"\+?[\d\s().\-/]+")
 _LONG = 6
@@ -41,6 +43,7 @@ class Redactor:
         self._counts: Counter[Kind] = Counter()
         self._secrets: dict[str, Kind] = {}
         self._pattern: re.Pattern[str] | None = None
+        self._scanned: dict[tuple[str, str], list[Finding]] = {}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -53,9 +56,27 @@ class Redactor:
 
     def value(self, value: Any) -> Any:
         """A JSON value with every finding replaced, keys included; a number that is a finding becomes text."""
-        for _, finding in scan_value(value):
-            self._placeholder(finding)
+        stack: list[tuple[str, Any]] = [("", value)]
+        while stack:
+            name, item = stack.pop()
+            if isinstance(item, str):
+                self._look(name, item)
+            elif isinstance(item, dict):
+                for key, inner in reversed(item.items()):
+                    stack += ((str(key), inner), ("", str(key)))
+            elif isinstance(item, (list, tuple)):
+                stack += [(name, inner) for inner in reversed(item)]
+            elif isinstance(item, int) and not isinstance(item, bool):
+                self._look(name, str(item))
+        if not self._placeholders:
+            return value
         return self._value("", value)
+
+    def _look(self, name: str, text: str) -> None:
+        # Most texts hold nothing that any detector looks for: not worth remembering.
+        if may_hold(text) or (name and _bare(name) in _NAMED):
+            for finding in self._scan(name, text):
+                self._placeholder(finding)
 
     def _value(self, name: str, value: Any) -> Any:
         if isinstance(value, dict):
@@ -69,10 +90,12 @@ class Redactor:
         return value if made == text else made
 
     def _leaf(self, name: str, text: str) -> str:
-        findings = _scan_leaf(name, text)
+        findings = self._scan(name, text)
         for finding in findings:
             self._placeholder(finding)
-        findings += self._known(text, findings)
+        findings = [*findings, *self._known(text, findings)]
+        if not findings:
+            return text
         pieces: list[str] = []
         done = 0
         for finding in sorted(findings, key=lambda finding: finding.start):
@@ -80,10 +103,22 @@ class Redactor:
             done = finding.end
         return "".join([*pieces, text[done:]])
 
+    def _scan(self, name: str, text: str) -> list[Finding]:
+        """As ``_scan_leaf``; what belongs together repeats itself."""
+        bare = _bare(name) if name else ""
+        key = bare if bare in _NAMED else "", text
+        known = self._scanned.get(key)
+        if known is None:
+            known = self._scanned[key] = _scan_leaf(name, text)
+        return known
+
     def _known(self, text: str, findings: Sequence[Finding]) -> list[Finding]:
         """Secrets met before that stand outside the findings."""
-        if self._pattern is None:
+        if not self._secrets:
             return []
+        if self._pattern is None:
+            longest_first = sorted(self._secrets, key=len, reverse=True)
+            self._pattern = re.compile("|".join(map(re.escape, longest_first)))
         return [
             Finding(self._secrets[found[0]], found.start(), found.end(), found[0])
             for found in self._pattern.finditer(text)
@@ -97,8 +132,7 @@ class Redactor:
             self._placeholders[known] = f"⟦{finding.kind}#{self._counts[finding.kind]}⟧"
             if finding.kind in _SECRET_KINDS and len(finding.text) >= _LONG:
                 self._secrets.setdefault(finding.text, finding.kind)
-                longest_first = sorted(self._secrets, key=len, reverse=True)
-                self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+                self._pattern = None
         return self._placeholders[known]
 
 
@@ -119,12 +153,17 @@ def _leaves(value: Any) -> Iterator[tuple[str, str, str]]:
 
 
 def _scan_leaf(name: str, text: str) -> list[Finding]:
-    plain = re.sub(r"[\W_]", "", name).lower()
+    plain = _bare(name) if name else ""
     if plain in _NAMED_SECRETS and len(text) >= _LONG and not is_blank(text):
         return [Finding("secret", 0, len(text), text)]
     if plain in _NAMED_PHONES and _DIGITS.fullmatch(text) and 7 <= len(re.sub(r"\D", "", text)) <= 15:
         return [Finding("phone", 0, len(text), text)]
     return scan(text)
+
+
+@lru_cache(maxsize=4096)
+def _bare(name: str) -> str:
+    return re.sub(r"[\W_]", "", name).lower()
 
 
 def _same(finding: Finding) -> str:

@@ -2,155 +2,195 @@
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
-from harness.canonical import canonical_json
-from harness.pipeline import plain
+from harness.errors import CanonicalError, DatasetMissing, StoreError
 from harness.record import Hash, Recording, StepRecord
-from harness.replay._values import RunDiff, StepDiff, StepWord, ValueChange
+from harness.replay._changes import content, output_difference, step_difference, tool_call_changes, value_changes
+from harness.replay._pairing import pairs
+from harness.replay._values import Difference, RunDiff, Semantic, SettledWord, StepDiff
+
+Embedder = Callable[[Sequence[str]], Sequence[Sequence[float]]]
+"""Texts to vectors, all of one length."""
 
 
 def compare(run: Recording, parent: Recording | None) -> RunDiff:
-    """The trajectory of a run beside its parent's.
-
-    Steps are paired by scope, name and occurrence (for tools: the place among that tool's calls).
-    """
-    ours, theirs = _numbered(run.steps), _numbered(parent.steps if parent else ())
-    diffs = list(_merged(ours, theirs, compared=parent is not None))
-    first = next((diff.address for diff in diffs if parent is not None and _differs(diff)), None)
-    equal = None
-    if parent is not None and run.run.output_hash and parent.run.output_hash:
-        equal = run.run.output_hash == parent.run.output_hash
-    if equal is False and first is None:
+    """The trajectory of a run beside its parent's; content is read where hashes differ, and nowhere else."""
+    if parent is None:
+        alone = tuple(_alone(step) for step in run.steps if step.parent_id is not None)
+        return RunDiff(steps=alone, first_divergence=None, output_equal=None)
+    found = pairs(run.steps, parent.steps)
+    steps = []
+    for ours, theirs in found:
+        if ours is not None:
+            steps.append(_added(ours) if theirs is None else _pair(ours, run, theirs, parent))
+        elif theirs is not None:
+            steps.append(_removed(theirs))
+    first = next((step.address for step in steps if _differs(step)), None)
+    equal, difference = _output(run, parent)
+    if difference is not None and first is None:
         # Every step agrees, so the workflow's own body makes the difference.
         first = run.run.workflow
-    output: tuple[ValueChange, ...] = ()
-    if equal is False and parent is not None:
-        output = tuple(value_changes(content(parent, parent.run.output_hash), content(run, run.run.output_hash)))
-    return RunDiff(steps=tuple(diffs), first_divergence=first, output_equal=equal, output=output)
-
-
-def content(recording: Recording, digest: Hash | None) -> Any:
-    """A snapshot of a recording as plain JSON values; ``None`` when there is none."""
-    return None if digest is None else plain(recording.read(digest))
-
-
-def value_changes(before: Any, after: Any, path: str = "$") -> Iterator[ValueChange]:
-    """Every place where two JSON values differ, by JSON path."""
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
-        for key in [*before, *(key for key in after if key not in before)]:
-            yield from _entry(before, after, key, f"{path}.{key}")
-    elif isinstance(before, list) and isinstance(after, list):
-        for index in range(max(len(before), len(after))):
-            left = before[index : index + 1]
-            right = after[index : index + 1]
-            where = f"{path}[{index}]"
-            if left and right:
-                yield from value_changes(left[0], right[0], where)
-            elif left:
-                yield ValueChange(path=where, kind="removed", before=left[0], after=None)
-            else:
-                yield ValueChange(path=where, kind="added", before=None, after=right[0])
-    elif isinstance(before, str) and isinstance(after, str):
-        if before != after:
-            same_words = _SPACE.sub(" ", before).strip() == _SPACE.sub(" ", after).strip()
-            yield ValueChange(path=path, kind="formatting" if same_words else "text", before=before, after=after)
-    elif canonical_json(before) != canonical_json(after):
-        yield ValueChange(path=path, kind="value", before=before, after=after)
-
-
-_SPACE = re.compile(r"\s+")
-
-
-def _entry(before: Mapping[str, Any], after: Mapping[str, Any], key: str, path: str) -> Iterator[ValueChange]:
-    if key not in after:
-        yield ValueChange(path=path, kind="removed", before=before[key], after=None)
-    elif key not in before:
-        yield ValueChange(path=path, kind="added", before=None, after=after[key])
-    else:
-        yield from value_changes(before[key], after[key], path)
-
-
-Place = tuple[str, str, int]
-
-
-def _numbered(steps: Iterable[StepRecord]) -> dict[Place, StepRecord]:
-    """Steps by scope, name and occurrence, the root left out.
-
-    A tool's own occurrence counts equal calls; for pairing it is its place among all calls of that tool there.
-    """
-    tools: defaultdict[tuple[str, str], int] = defaultdict(int)
-    placed: dict[Place, StepRecord] = {}
-    for step in steps:
-        if step.parent_id is None:
-            continue
-        number = step.occurrence
-        if step.kind == "tool":
-            number = tools[step.scope, step.name]
-            tools[step.scope, step.name] += 1
-        placed[step.scope, step.name, number] = step
-    return placed
-
-
-def _merged(
-    ours: Mapping[Place, StepRecord], theirs: Mapping[Place, StepRecord], *, compared: bool
-) -> Iterator[StepDiff]:
-    """All steps in order of start, each removed one where the parent had it.
-
-    The runs' numbers drift apart where they differ, so a removed step's place is told by its neighbours that both
-    runs have.
-    """
-    removed = deque(sorted((s for place, s in theirs.items() if place not in ours), key=lambda step: step.seq))
-    for place, step in ours.items():
-        other = theirs.get(place)
-        before = (other or step).seq
-        while removed and removed[0].seq <= before:
-            yield _removed(removed.popleft())
-        yield _pair(step, other, compared=compared)
-    yield from map(_removed, removed)
-
-
-def _pair(step: StepRecord, other: StepRecord | None, *, compared: bool) -> StepDiff:
-    state: StepWord = "added" if compared and other is None else step.state
-    equal = None
-    if other is not None and step.output_hash and other.output_hash:
-        equal = step.output_hash == other.output_hash
-    elif other is not None and step.status != other.status:
-        equal = False
-    return StepDiff(
-        key=step.key,
-        name=step.name,
-        scope=step.scope,
-        occurrence=step.occurrence,
-        kind=step.kind,
-        state=state,
-        input_hash=step.input_hash,
-        output_hash=step.output_hash,
-        parent_output_hash=other.output_hash if other else None,
-        equal=equal,
+    return RunDiff(
+        steps=tuple(steps),
+        first_divergence=first,
+        output_equal=equal,
+        output=difference.places if difference is not None else (),
+        difference=difference,
+        tool_calls=tuple(tool_call_changes(found, run, parent)),
     )
 
 
-def _removed(step: StepRecord) -> StepDiff:
+def settled(diff: RunDiff, run: Recording, arms: Sequence[Recording] = ()) -> RunDiff:
+    """The comparison with a word per step: settled by the recording, re-run, or dry.
+
+    Args:
+        diff: Of ``run`` with its parent.
+        run: A replay, a fork or a control.
+        arms: Earlier recordings of this very fork. What they called afresh was not settled by the parent's recording,
+            though this run took it from them.
+    """
+    fresh = {message.id for arm in arms for message in arm.messages if message.cache_state == "live"}
+    fresh |= {step.id for arm in arms for step in arm.steps if step.state == "called"}
+    parents = {step.id: step.parent_id for step in run.steps}
+    rerun: set[str] = set()
+    for message in run.messages:
+        if message.cache_state == "live" or message.replay_of in fresh:
+            rerun.update(_upwards(message.step_id, parents))
+    for call in run.steps:
+        if call.kind == "tool" and (call.state == "called" or call.reused_from in fresh):
+            rerun.update(_upwards(call.id, parents))
+    ours = iter(step for step in run.steps if step.parent_id is not None)
+    told = []
+    for one in diff.steps:
+        step = None if one.state == "removed" else next(ours, None)
+        told.append(one if step is None else replace(one, settled=_settled(one, step, step.id in rerun)))
+    return replace(diff, steps=tuple(told))
+
+
+def measured(diff: RunDiff, run: Recording, parent: Recording, *, embed: Embedder, name: str) -> RunDiff:
+    """The comparison with the semantic difference of every output that differs in content.
+
+    Args:
+        diff: Of ``run`` with ``parent``.
+        run: The run.
+        parent: Its parent.
+        embed: Gives a vector for each text.
+        name: What the embedder is called, for the report.
+    """
+    before, after = parent.run.output_hash, run.run.output_hash
+    steps = [
+        replace(
+            step,
+            difference=_semantic(
+                step.difference, (parent, step.parent_output_hash), (run, step.output_hash), embed=embed, name=name
+            ),
+        )
+        for step in diff.steps
+    ]
+    whole = _semantic(diff.difference, (parent, before), (run, after), embed=embed, name=name)
+    return replace(diff, steps=tuple(steps), difference=whole)
+
+
+def _semantic(
+    difference: Difference | None,
+    before: tuple[Recording, Hash | None],
+    after: tuple[Recording, Hash | None],
+    *,
+    embed: Embedder,
+    name: str,
+) -> Difference | None:
+    if difference is None or difference.kind != "content" or before[1] is None or after[1] is None:
+        return difference
+    try:
+        texts = [_text(content(*side)) for side in (before, after)]
+    except (DatasetMissing, StoreError, CanonicalError) as error:
+        return replace(difference, semantic=Semantic(note=f"unmeasured: {error}"))
+    one, two = embed(texts)
+    size = math.sqrt(sum(x * x for x in one)) * math.sqrt(sum(x * x for x in two))
+    if not size:
+        return replace(difference, semantic=Semantic(note=f"unmeasured: {name} gives a vector of length 0"))
+    cosine = sum(x * y for x, y in zip(one, two, strict=True)) / size
+    return replace(difference, semantic=Semantic(cosine=cosine, note=f"by {name}"))
+
+
+def _text(value: object) -> str:
+    """All text of a JSON value, in order."""
+    if isinstance(value, dict):
+        return "\n".join(_text(item) for item in value.values())
+    if isinstance(value, list):
+        return "\n".join(map(_text, value))
+    return str(value)
+
+
+def _output(run: Recording, parent: Recording) -> tuple[bool | None, Difference | None]:
+    """Whether the runs' outputs are equal, and what differs about them or the errors that they ended with."""
+    ours, theirs = run.run, parent.run
+    if ours.error != theirs.error and "error" in {ours.status, theirs.status}:
+        sides = (f"raised {one.error}" if one.status == "error" else f"ended {one.status}" for one in (theirs, ours))
+        before, after = sides
+        return None, Difference(kind="error", note=f"{before} in the parent, {after} here")
+    if ours.output_hash == theirs.output_hash:
+        return (None if ours.output_hash is None else True), None
+    if (ours.status, theirs.status) != ("ok", "ok"):
+        return None, None
+    return False, output_difference(parent, theirs.output_hash, run, ours.output_hash)
+
+
+def _alone(step: StepRecord) -> StepDiff:
     return StepDiff(
         key=step.key,
         name=step.name,
         scope=step.scope,
         occurrence=step.occurrence,
         kind=step.kind,
-        state="removed",
+        state=step.state,
         input_hash=step.input_hash,
-        output_hash=None,
-        parent_output_hash=step.output_hash,
+        output_hash=step.output_hash,
+        parent_output_hash=None,
         equal=None,
+    )
+
+
+def _added(step: StepRecord) -> StepDiff:
+    return replace(_alone(step), state="added")
+
+
+def _removed(step: StepRecord) -> StepDiff:
+    return replace(_alone(step), state="removed", output_hash=None, parent_output_hash=step.output_hash)
+
+
+def _pair(step: StepRecord, run: Recording, other: StepRecord, parent: Recording) -> StepDiff:
+    difference = step_difference(step, run, other, parent)
+    equal = None if step.output_hash is None and other.output_hash is None else difference is None
+    if difference is not None:
+        equal = False
+    return replace(
+        _alone(step),
+        parent_output_hash=other.output_hash,
+        parent_input_hash=other.input_hash,
+        equal=equal,
+        difference=difference,
     )
 
 
 def _differs(diff: StepDiff) -> bool:
     return diff.equal is False or diff.state in {"added", "removed"}
+
+
+def _settled(diff: StepDiff, step: StepRecord, rerun: bool) -> SettledWord:
+    if step.state == "dry":
+        return "dry"
+    known = step.state in {"reused", "answered"} or (diff.equal is True and diff.state != "added")
+    return "settled by recording" if known and not rerun else "re-run"
+
+
+def _upwards(step_id: str | None, parents: dict[str, str | None]) -> Iterable[str]:
+    while step_id is not None:
+        yield step_id
+        step_id = parents.get(step_id)
 
 
 def drift(run: Recording, parents: Sequence[Recording]) -> tuple[str, ...]:
@@ -165,3 +205,6 @@ def drift(run: Recording, parents: Sequence[Recording]) -> tuple[str, ...]:
     return tuple(
         f"{model}: served by {served} ({fingerprint})" for model, served, fingerprint in sorted(fresh - known, key=str)
     )
+
+
+__all__ = ["Embedder", "compare", "content", "drift", "measured", "settled", "value_changes"]

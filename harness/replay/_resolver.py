@@ -9,26 +9,36 @@ from collections.abc import Set as AbstractSet
 
 from harness.pipeline import NotReusable, restore
 from harness.record import Recording, StepRecord, VolatileRecord
-from harness.session import Answer, Call, Change, RecordedAnswers, StepAnswer, StepStart, ToolCall
+from harness.session import REQUEST_KINDS, Answer, Call, Change, RecordedAnswers, StepAnswer, StepStart, ToolCall
 
 
 class ForkAnswers:
     """Answers from the fork's own arm first, then from the parent; skips steps that are proven unchanged.
 
-    A body is skipped only when the parent's step had the same code version, name, scope and key (its canonical
-    inputs, those it ignores left out), ended well, changed no argument, and left an output that decodes to an equal
+    A body is skipped only when the parent's step had the same code version, surroundings (helpers, globals, closures
+    as they stood), name, scope and key (its canonical inputs, those it ignores left out), ended well, changed no argument, and left an output that decodes to an equal
     value; and when its recorded subtree holds nothing that the change addresses.
     """
 
     def __init__(
-        self, parent: Recording, *, change: Change, same_code: bool, arms: Sequence[Recording], errors: bool
+        self,
+        parent: Recording,
+        *,
+        change: Change,
+        same_code: bool,
+        arms: Sequence[Recording],
+        errors: bool,
+        stale: AbstractSet[str] = frozenset(),
+        running: AbstractSet[str] = frozenset(),
     ) -> None:
         self._answers = RecordedAnswers(*arms, parent, errors=errors)
         self._parent = parent
         self._lock = threading.Lock()
         self._visits: defaultdict[tuple[str, str], int] = defaultdict(int)
-        self._touched = frozenset(step_id for layer in (*arms, parent) for step_id in _touched(layer, change))
-        self._skippable = _skippable(parent, self._touched) if same_code else {}
+        self._stale = stale
+        touched = {step_id for layer in (*arms, parent) for step_id in _touched(layer, change)}
+        self._touched = frozenset(touched | _around(parent, stale))
+        self._skippable = _skippable(parent, self._touched | running) if same_code else {}
 
     @property
     def recordings(self) -> Sequence[Recording]:
@@ -44,8 +54,9 @@ class ForkAnswers:
         return self._answers.recorded(call)
 
     def tool(self, call: ToolCall) -> StepAnswer | None:
-        """The recorded result of a tool call, or ``None``."""
-        return self._answers.tool(call)
+        """The recorded result of a tool call, or ``None``; that of a call to be made anew comes from an arm only."""
+        found = self._answers.tool(call)
+        return None if found is not None and found.step.id in self._stale else found
 
     def touches(self, call: ToolCall) -> bool:
         """Whether the recorded body of this tool call holds something that the change addresses."""
@@ -67,6 +78,8 @@ class ForkAnswers:
             return None
         candidate = found[visit]
         if candidate is None or candidate.name != step.name:
+            return None
+        if step.environment is None or candidate.environment != step.environment:
             return None
         answer = StepAnswer(candidate, self._parent)
         if not _decodes(answer):
@@ -121,10 +134,20 @@ def _touched(recording: Recording, change: Change) -> set[str]:
     touched = set(addressed)
     if change.kind == "prompt":
         touched |= _users(recording, change.name)
-    if change.kind in {"model", "param"}:
+    callers: set[str] = set()
+    if change.kind in REQUEST_KINDS:
         callers = {message.step_id for message in recording.messages if message.step_id}
+    elif change.kind in {"tool", "tool-version"}:
+        callers = {step.id for step in recording.steps if step.kind == "tool" and step.name == change.name}
+    if callers:
         touched |= {step_id for step_id in callers if addressed.intersection(_upwards(step_id, parents))}
     return {step_id for one in touched for step_id in _upwards(one, parents)}
+
+
+def _around(recording: Recording, calls: AbstractSet[str]) -> set[str]:
+    """Ids of the steps around these tool calls: their bodies make the calls, so they run."""
+    parents = {step.id: step.parent_id for step in recording.steps}
+    return {one for call in calls if (first := parents.get(call)) for one in _upwards(first, parents)}
 
 
 def _upwards(step_id: str, parents: Mapping[str, str | None]) -> Iterator[str]:

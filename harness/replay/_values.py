@@ -108,8 +108,66 @@ def _sum(left: Decimal | None, right: Decimal | None) -> Decimal | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ValueChange:
+    """One place where two values differ."""
+
+    path: str
+    """JSON path such as ``$.reply`` or ``$.entities[0]``."""
+    kind: Literal["text", "formatting", "value", "added", "removed"]
+    """``formatting``: the same words with other white space."""
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Semantic:
+    """How far two texts are apart in meaning, by an embedding."""
+
+    cosine: float | None = None
+    """Cosine of both embeddings, -1 to 1; ``None`` when it was not measured."""
+    note: str = "unmeasured: no embedder was given"
+    """Why it was not measured, or what measured it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What is different about one output, or one error."""
+
+    kind: Literal["content", "formatting", "error", "serialisation", "gone"]
+    """``formatting``: white space alone. ``error``: raised or not, or raised with another text. ``serialisation``: a
+    value that can be recorded on one side only. ``gone``: the hashes differ and the content is no longer there."""
+    places: tuple[ValueChange, ...] = ()
+    """Where the values differ, the first ones."""
+    more: int = 0
+    """Places beyond those."""
+    note: str = ""
+    """In words, where there are no places."""
+    semantic: Semantic = Semantic()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallDiff:
+    """One tool call that differs from the parent's, by its arguments or its place."""
+
+    name: str
+    scope: str
+    kind: Literal["arguments", "order", "added", "removed"]
+    before: int | None
+    """Its place among the parent's tool calls of that scope, from 0; ``None`` when it is added."""
+    after: int | None
+    """Its place among this run's; ``None`` when it is removed."""
+    places: tuple[ValueChange, ...] = ()
+    """Where the arguments differ; of an added or removed call, the whole of them."""
+
+
+SettledWord = Literal["settled by recording", "re-run", "dry"]
+"""Whether what a step gave was known beforehand: it and all in it came from the parent's recording, something was
+computed anew, or a side effect was kept from happening."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepDiff:
-    """One step beside its counterpart in the parent; paired by scope, name and occurrence."""
+    """One step beside its counterpart in the parent; paired by scope, name, content key and occurrence."""
 
     key: str
     name: str
@@ -121,7 +179,13 @@ class StepDiff:
     output_hash: Hash | None
     parent_output_hash: Hash | None
     equal: bool | None
-    """Output hash equals the parent's; ``None`` when either is unknown."""
+    """Output hash equals the parent's; ``None`` when both are unknown, ``False`` when one is, or when an
+    error differs."""
+    settled: SettledWord | None = None
+    """``None`` for a removed step, and where it was not asked for."""
+    difference: Difference | None = None
+    """What differs where ``equal`` is ``False``."""
+    parent_input_hash: Hash | None = None
 
     @property
     def address(self) -> str:
@@ -131,26 +195,19 @@ class StepDiff:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ValueChange:
-    """One place where two values differ."""
-
-    path: str
-    """JSON path such as ``$.reply`` or ``$.entities[0]``."""
-    kind: Literal["text", "formatting", "value", "added", "removed"]
-    before: Any
-    after: Any
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunDiff:
     """A run beside its parent, hashes first."""
 
     steps: tuple[StepDiff, ...]
     first_divergence: str | None
-    """Address of the first step (in order of start) whose output hash differs, or that is added or removed."""
+    """Address of the first step (in order of start) whose output or error differs, or that is added or removed."""
     output_equal: bool | None
     output: tuple[ValueChange, ...] = ()
     """Where the run outputs differ; empty when equal."""
+    difference: Difference | None = None
+    """What differs about the run's output or error as a whole."""
+    tool_calls: tuple[ToolCallDiff, ...] = ()
+    """Tool calls that differ by name, arguments or order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,14 +223,21 @@ class RunOutcome:
     misses: tuple[str, ...]
     """Why recorded answers were missing; the run failed if there is any."""
     blocked: tuple[Mapping[str, Any], ...]
-    """Side effects kept dry: tool, arguments, and what was returned instead."""
+    """Side effects kept dry: ``tool``, ``step``, ``arguments``, and ``answered_by``: recording, stand-in or nothing."""
     change: Change | None
     counts: Counts
     diff: RunDiff
     undeclared: tuple[str, ...] = ()
     """Differences between the recorded and the current code that the change does not declare."""
+    beside: frozenset[str] = frozenset()
+    """Ids of steps started in another thread or task than the step around them."""
     drift: tuple[str, ...] = ()
     """Model served or system fingerprint differing from the recording; shown, never an error."""
+    jitter: tuple[str, ...] = ()
+    """Model calls that a fork made anew with a temperature above 0: asked again, they may be answered otherwise."""
+    expired: tuple[Mapping[str, Any], ...] = ()
+    """Of a fork, tool results past their ttl: ``tool``, ``step``, ``age_s``, ``ttl_s``, and ``action``: ``kept`` or
+    ``refreshed``."""
     duration_ms: float = 0.0
     metadata: Mapping[str, Any] = field(default_factory=dict)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import groupby
 
-from harness.experiment import ExperimentResult, TrialResult
+from harness.experiment import ExperimentResult, TrialResult, effects
 from harness.report._cases import Budget, build_case
+from harness.report._counterfactual import control_counts, tallies
 from harness.report._difference import excerpt, shown
 from harness.report._format import STATES, one_line
 from harness.report._headline import headline, outcome
@@ -59,11 +60,20 @@ def build(result: ExperimentResult) -> Summary:
         divergences=_divergences(result.trials),
         problems=tuple(problem for case in cases for problem in case.problems),
         cases=cases,
-        drift=tuple(dict.fromkeys(line for trial in result.trials for line in trial.outcome.drift)),
+        tallies=tallies(result),
+        effects=effects(result.trials),
+        controls=max((len(trial.controls) for trial in result.trials), default=0),
+        control_counts=control_counts(result),
+        undeclared=tuple(dict.fromkeys(line for trial in result.trials for line in trial.outcome.undeclared)),
+        drift=tuple(dict.fromkeys(line for trial in result.trials for line in _drift(trial))),
         notes=result.notes,
         left_out=_left_out(cases),
         states=_states(cases),
     )
+
+
+def _drift(trial: TrialResult) -> tuple[str, ...]:
+    return (*trial.outcome.drift, *(line for control in trial.controls for line in control.drift))
 
 
 def _failed(result: ExperimentResult, name: str) -> bool:

@@ -9,6 +9,7 @@ from harness.errors import DatasetMissing, StoreError
 from harness.experiment import TrialResult
 from harness.record import Hash, Recording
 from harness.replay import StepDiff
+from harness.report._counterfactual import case_jitter, control_views, tool_call_views, why
 from harness.report._difference import difference, excerpt, readable, shown
 from harness.report._format import STATES, number, signed
 from harness.report._scores import related_number
@@ -64,6 +65,7 @@ def build_case(trials: tuple[TrialResult, ...], *, failed: Mapping[str, str], bu
         expected=None if first.expected_output is None else excerpt(shown(first.expected_output), budget.excerpt),
         trials=views,
         problems=tuple(problem for trial in trials for problem in _problems(trial, failed)),
+        jitter=case_jitter(trials),
     )
 
 
@@ -132,7 +134,19 @@ def _trial(trial: TrialResult, budget: Budget) -> TrialView:
         ),
         undeclared=outcome.undeclared,
         drift=outcome.drift,
+        tool_calls=tuple(tool_call_views(outcome.diff.tool_calls, budget.take)),
+        controls=tuple(control_views(trial.controls)),
+        semantic=_semantic(trial),
     )
+
+
+def _semantic(trial: TrialResult) -> str:
+    found = trial.outcome.diff.difference
+    if found is None or found.kind != "content":
+        return ""
+    if found.semantic.cosine is None:
+        return found.semantic.note
+    return f"cosine {found.semantic.cosine:.3f} {found.semantic.note}"
 
 
 def _state(trial: TrialResult) -> CaseState:
@@ -182,6 +196,8 @@ def _step(step: StepDiff, trial: TrialResult, budget: Budget) -> StepView:
         equal=step.equal,
         difference=pieces,
         note=note,
+        settled=step.settled,
+        why=why(step, trial.outcome.change),
     )
 
 

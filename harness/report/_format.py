@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from harness.report.summary import CaseState, Measured, ProblemKind, ScoreRow, Spending
 from harness.score import Value
+from harness.statistics import Interval
 
 UNKNOWN = "-"
 
@@ -122,6 +123,13 @@ def cost(spending: Spending) -> tuple[str, str]:
         money(spending.cost_spent, currency, least=known.cost_spent),
         money(spending.cost_saved, currency, least=known.cost_saved),
     )
+
+
+def estimated(value: Interval | float) -> str:
+    """A mean difference with its interval where it has one."""
+    if isinstance(value, float):
+        return signed(value)
+    return f"{signed(value.value)} [{signed(value.low)}, {signed(value.high)}]"
 
 
 def verdict(row: ScoreRow) -> str:

@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from harness.report import _format, _plots
+from harness.report._counterfactual import BY_CHANCE, GIVEN
 from harness.report.summary import CaseView, Summary
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ STEP_GLYPHS = {
     "removed": "−",
 }
 """So that a step's state never rests on colour alone."""
+JITTER_GLYPHS = {"beyond jitter": "≠", "within jitter": "≈", "unknown": "?"}
 CASE_GLYPHS = {"equal": "=", "differs": "≠", "unmeasured": "?", "missing": "∅", "error": "✗"}
 VERDICT_GLYPHS = {
     "improved": "▲",
@@ -72,6 +74,7 @@ def _template() -> Template:
     environment.filters.update(
         case_title=_case_title,
         count=_format.count,
+        estimated=_format.estimated,
         interval=_format.interval,
         measured=_format.measured,
         money=_format.money,
@@ -90,6 +93,9 @@ def _template() -> Template:
         case_glyphs=CASE_GLYPHS,
         verdict_glyphs=VERDICT_GLYPHS,
         width=_plots.WIDTH,
+        given=GIVEN,
+        by_chance=BY_CHANCE,
+        jitter_glyphs=JITTER_GLYPHS,
     )
     return environment.from_string(_asset("page.html"))
 
@@ -104,6 +110,8 @@ def _case_title(view: CaseView) -> str:
     steps = dict.fromkeys(trial.first_divergence for trial in view.trials if trial.first_divergence)
     parts = [_format.STATES[view.state]]
     parts += dict.fromkeys(_format.PROBLEMS[one.kind] for one in view.problems if one.kind in {"gate", "score"})
+    if view.jitter is not None:
+        parts.append(view.jitter[0])
     if steps and view.state != "equal":
         parts.append(
             ("stopped at " if view.state == "missing" else "first at ")

@@ -6,8 +6,10 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from harness.experiment import ScorerEffect
 from harness.report._format import decimal
-from harness.report.summary import ScoreRow, Summary
+from harness.report.summary import ScoreRow, StepTally, Summary
+from harness.statistics import Interval
 
 
 def to_json(summary: Summary, *, reports: Iterable[str] = ()) -> dict[str, Any]:
@@ -41,7 +43,66 @@ def to_json(summary: Summary, *, reports: Iterable[str] = ()) -> dict[str, Any]:
         "verdict": summary.verdict,
         "exit_code": summary.exit_code,
         "reports": [str(path) for path in reports],
+        "change": summary.change,
+        "first_divergence": {row.step: list(row.cases) for row in summary.divergences},
+        "settled": {row.step: _tally(row) for row in summary.tallies},
+        "controls": _controls(summary),
+        "effects": {row.name: _effect(row) for row in summary.effects},
+        "undeclared": list(summary.undeclared),
+        "drift": list(summary.drift),
     }
+
+
+def _tally(row: StepTally) -> dict[str, int]:
+    names = ("settled", "rerun", "dry", "added", "removed", "differs", "first")
+    return {name: getattr(row, name) for name in names}
+
+
+def _controls(summary: Summary) -> dict[str, Any] | None:
+    if not summary.controls:
+        return None
+    counts = summary.control_counts
+    tokens, cost = counts.tokens, counts.cost
+    return {
+        "per_trial": summary.controls,
+        "provider_calls": counts.provider_calls,
+        "tokens": {"spent": tokens[0], "saved": tokens[1]},
+        "cost": {"spent": decimal(cost[0]), "saved": decimal(cost[1]), "currency": counts.currency},
+        "outputs": {view.case: view.jitter[0] for view in summary.cases if view.jitter is not None},
+    }
+
+
+def _effect(row: ScorerEffect) -> dict[str, Any]:
+    return {
+        "given": "the recorded prefix",
+        "word": row.word,
+        "reason": row.reason,
+        "effect": _interval(row.effect),
+        "jitter": _interval(row.jitter),
+        "net": _interval(row.net),
+        "unmeasured": row.unmeasured,
+        "cases": [
+            {
+                "case": case.case,
+                "recorded": case.recorded,
+                "fork": case.fork,
+                "effect": case.effect,
+                "controls": list(case.controls),
+                "spread": case.spread,
+                "shift": case.shift,
+                "reach": case.reach,
+                "word": case.word,
+                "reason": case.reason,
+            }
+            for case in row.cases
+        ],
+    }
+
+
+def _interval(value: Interval | float) -> dict[str, float | None]:
+    if isinstance(value, float):
+        return {"value": value, "low": None, "high": None}
+    return {"value": value.value, "low": value.low, "high": value.high}
 
 
 def render_json(summary: Summary) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from harness.report import _format as write
+from harness.report._counterfactual import BY_CHANCE, GIVEN
 from harness.report.summary import CaseView, Piece, ScoreRow, StepView, Summary, TrialView
 
 LIMIT = 60_000
@@ -73,9 +74,11 @@ def _sections(summary: Summary) -> Iterator[str]:
     yield _scores(summary.scores)
     yield _checks(summary)
     yield _divergences(summary)
+    yield _tallies(summary)
+    yield _effects(summary)
     yield _problems(summary)
     yield _work(summary)
-    yield "\n".join(f"- {inert(line, 300)}" for line in (*summary.notes, *summary.drift)[:_LISTED])
+    yield "\n".join(f"- {inert(line, 300)}" for line in (*summary.notes, *summary.undeclared, *summary.drift)[:_LISTED])
 
 
 def _table(header: tuple[str, ...], align: str, rows: Sequence[tuple[str, ...]], *, more: int = 0) -> str:
@@ -128,6 +131,51 @@ def _divergences(summary: Summary) -> str:
     return _table(("first divergence", "cases", "which"), "lrl", rows, more=more)
 
 
+def _tallies(summary: Summary) -> str:
+    rows = [
+        (code(row.step), *(f"{cell:,}" for cell in (row.settled, row.rerun, row.dry, row.added, row.removed)))
+        for row in summary.tallies[:_LISTED]
+    ]
+    header = ("step", "settled by recording", "re-run", "dry", "added", "removed")
+    return _table(header, "lrrrrr", rows, more=len(summary.tallies) - _LISTED) if rows else ""
+
+
+def _effects(summary: Summary) -> str:
+    """Effect beside jitter: the scorers, then the cases that moved beyond it."""
+    if not summary.effects:
+        return ""
+    rows = [
+        (
+            code(row.name, 80),
+            *(inert(write.estimated(value), 60) for value in (row.effect, row.jitter, row.net)),
+            *(f"{row.count(word):,}" for word in ("beyond jitter", "within jitter", "unknown")),
+            row.word,
+        )
+        for row in summary.effects[:_LISTED]
+    ]
+    header = (
+        "score",
+        "fork - recorded",
+        "controls - recorded",
+        "fork - controls",
+        "beyond",
+        "within",
+        "unknown",
+        "all",
+    )
+    beyond = [
+        f"- {code(row.name, 80)} of {code(case.case, 60)}: {write.signed(case.effect)}, {inert(case.reason, 200)}"
+        for row in summary.effects
+        for case in row.cases
+        if case.word == "beyond jitter"
+    ]
+    more = [f"- and {len(beyond) - _LISTED:,} more"] if len(beyond) > _LISTED else []
+    controls = write.plural(summary.controls, "control fork")
+    title = f"**Effect beside jitter** ({controls} of each trial). {inert(GIVEN, 400)}"
+    told = "\n".join(["Cases beyond jitter:", "", *beyond[:_LISTED], *more]) if beyond else "No case is beyond jitter."
+    return "\n\n".join([title, _table(header, "lrrrrrrl", rows, more=len(summary.effects) - _LISTED), told, BY_CHANCE])
+
+
 def _problems(summary: Summary) -> str:
     groups = [(case, list(found)) for case, found in groupby(summary.problems, key=lambda one: one.case)]
     if not groups:
@@ -177,6 +225,14 @@ def _trial(trial: TrialView) -> Iterator[str]:
         )
         yield ""
         yield "Steps: " + ", ".join(names) + (", ..." if len(trial.steps) > 20 or trial.more_steps else "")
+    reasons = [f"- {code(step.address, 60)}: {inert(step.why, 200)}" for step in trial.steps if step.why][:5]
+    reasons += [
+        f"- tool call {code(call.address, 60)}: {call.kind}, {inert(call.told)}" for call in trial.tool_calls[:5]
+    ]
+    reasons += [f"- control {one.number}: {inert(one.told, 200)}" for one in trial.controls[:5]]
+    if reasons:
+        yield ""
+        yield from reasons
     if trial.difference:
         yield ""
         yield f"<pre>{''.join(_pieces(trial.difference))}</pre>"

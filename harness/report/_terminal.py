@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from harness.experiment import Word
 from harness.report import _format as write
+from harness.report._counterfactual import BY_CHANCE, GIVEN
 from harness.report.summary import Problem, ScoreRow, Summary
 
 if TYPE_CHECKING:
@@ -63,9 +64,15 @@ def _blocks(summary: Summary, *, ascii_only: bool) -> Iterator[RenderableType]:
     yield _counts(summary, ascii_only=ascii_only)
     if summary.divergences:
         yield _divergences(summary, ascii_only=ascii_only)
+    if summary.tallies:
+        yield _tallies(summary, ascii_only=ascii_only)
+    if summary.effects:
+        yield _effects(summary, ascii_only=ascii_only)
+        yield _text(f"{GIVEN} {BY_CHANCE}", "dim", ascii_only=ascii_only)
     if summary.problems:
         yield _problems(summary, ascii_only=ascii_only)
     lines = [f"note: {line}" for line in summary.notes] + [f"drift: {line}" for line in summary.drift]
+    lines += [f"undeclared: {line}" for line in summary.undeclared]
     if lines:
         yield _text("\n" + "\n".join(write.one_line(line, 400) for line in lines), ascii_only=ascii_only)
 
@@ -178,6 +185,7 @@ def _counts(summary: Summary, *, ascii_only: bool) -> Table:
     tokens = f"{used[0]} spent, {used[1]} saved"
     if spent.unknown_usage:
         tokens += f" ({write.plural(spent.unknown_usage, 'message')} without reported usage)"
+    controls = summary.control_counts
     rows = [
         ("steps", f"{work.steps_reused:,} reused, {work.steps_run:,} run"),
         ("tools", f"{work.tools_answered:,} answered, {work.tools_called:,} called, {work.tools_dry:,} dry"),
@@ -186,6 +194,10 @@ def _counts(summary: Summary, *, ascii_only: bool) -> Table:
         ("money", f"{money[0]} spent, {money[1]} saved"),
         ("outputs", f"{summary.outputs_equal:,} of {summary.outputs_compared:,} equal to the recorded ones"),
     ]
+    if summary.controls:
+        tokens_spent = write.count(controls.tokens[0], least=controls.tokens_spent)
+        calls = write.plural(controls.provider_calls, "call")
+        rows.append(("controls", f"of these, {calls} and {tokens_spent} tokens for control forks"))
     for name, value in rows:
         table.add_row(name, _text(value, ascii_only=ascii_only))
     return table
@@ -200,6 +212,40 @@ def _divergences(summary: Summary, *, ascii_only: bool) -> Table:
         names = ", ".join(write.one_line(name, 40) for name in row.cases[:3])
         more = f", and {len(row.cases) - 3:,} more" if len(row.cases) > 3 else ""
         cells = write.one_line(row.step, 120), f"{len(row.cases):,}", names + more
+        table.add_row(*(_text(cell, ascii_only=ascii_only) for cell in cells))
+    return table
+
+
+def _tallies(summary: Summary, *, ascii_only: bool) -> Table:
+    table = _table("\nSteps")
+    table.add_column("step", overflow="fold")
+    for name in ("settled by recording", "re-run", "dry", "added", "removed", "differs"):
+        table.add_column(name, justify="right")
+    for row in summary.tallies[:CASES]:
+        cells = (row.settled, row.rerun, row.dry, row.added, row.removed, row.differs)
+        step = _text(write.one_line(row.step, 120), ascii_only=ascii_only)
+        table.add_row(step, *(f"{cell:,}" if cell else "" for cell in cells))
+    if len(summary.tallies) > CASES:
+        table.add_row(f"and {len(summary.tallies) - CASES:,} more steps")
+    return table
+
+
+def _effects(summary: Summary, *, ascii_only: bool) -> Table:
+    controls = write.plural(summary.controls, "control fork")
+    table = _table(f"\nEffect beside jitter ({controls} of each trial)", gap=1)
+    table.add_column("score", overflow="fold", min_width=12)
+    for name in ("fork - recorded", "controls - recorded", "fork - controls"):
+        table.add_column(name, justify="right")
+    table.add_column("beyond / within / unknown", justify="right")
+    table.add_column("over all cases")
+    for row in summary.effects:
+        words = [f"{row.count(word):,}" for word in ("beyond jitter", "within jitter", "unknown")]
+        cells = (
+            _name(row.name),
+            *(write.estimated(value) for value in (row.effect, row.jitter, row.net)),
+            " / ".join(words),
+            row.word,
+        )
         table.add_row(*(_text(cell, ascii_only=ascii_only) for cell in cells))
     return table
 

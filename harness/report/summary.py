@@ -11,8 +11,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Literal
 
-from harness.experiment import Basis, GateCheck, Word
-from harness.replay import Counts, StepWord
+from harness.experiment import Basis, GateCheck, JitterWord, ScorerEffect, Word
+from harness.replay import Counts, SettledWord, StepWord
 from harness.score import ScoreStatus, Value
 
 CaseState = Literal["equal", "differs", "unmeasured", "missing", "error"]
@@ -125,6 +125,48 @@ class StepView:
     """Of its output; empty when equal or not shown."""
     note: str = ""
     """Why a difference is not shown."""
+    settled: SettledWord | None = None
+    why: str = ""
+    """Where it differs: what differs, and because of what."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallView:
+    """A tool call that differs from the recorded run's."""
+
+    address: str
+    kind: str
+    """``arguments``, ``order``, ``added`` or ``removed``."""
+    told: str
+    """Its places before and after."""
+    difference: tuple[Piece, ...]
+    """Of the arguments; empty where only the order differs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlView:
+    """One control fork of a trial."""
+
+    number: int
+    run: str
+    told: str
+    """What became of it: output equal, first divergence, or why it gave none."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepTally:
+    """What became of one step over all forks."""
+
+    step: str
+    settled: int
+    """Forks in which it was settled by the recording."""
+    rerun: int
+    dry: int
+    added: int
+    removed: int
+    differs: int
+    first: int
+    """Forks whose first divergence it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +216,10 @@ class TrialView:
     blocked: tuple[BlockedView, ...] = ()
     undeclared: tuple[str, ...] = ()
     drift: tuple[str, ...] = ()
+    tool_calls: tuple[ToolCallView, ...] = ()
+    controls: tuple[ControlView, ...] = ()
+    semantic: str = ""
+    """How far the output is from the recorded one in meaning, or that this was not measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +235,8 @@ class CaseView:
     expected: Excerpt | None
     trials: tuple[TrialView, ...]
     problems: tuple[Problem, ...] = ()
+    jitter: tuple[JitterWord, str] | None = None
+    """Of its output beside its control forks', and why; ``None`` without controls."""
 
     @property
     def seconds(self) -> float:
@@ -262,6 +310,15 @@ class Summary:
     """In order of case and trial."""
     cases: tuple[CaseView, ...]
     """In order of case."""
+    tallies: tuple[StepTally, ...] = ()
+    """In order of first sight; empty unless the experiment is a fork."""
+    effects: tuple[ScorerEffect, ...] = ()
+    """Per scorer, what the change did beside what nothing did; empty without control forks."""
+    controls: int = 0
+    """Control forks of each trial, the most that one has."""
+    control_counts: Counts = field(default_factory=Counts)
+    """What they spent and saved."""
+    undeclared: tuple[str, ...] = ()
     drift: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     left_out: str = ""

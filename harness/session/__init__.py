@@ -9,8 +9,18 @@ from harness.session._answers import (
     StepStart,
     ToolCall,
 )
-from harness.session._change import Change
+from harness.session._change import REQUEST_KINDS, Change
+from harness.session._clock import Clock, SystemClock
 from harness.session._identity import new_id
+from harness.session._prompts import (
+    CHANGED,
+    FALLBACK,
+    FetchedPrompt,
+    PromptSource,
+    fetch_prompt,
+    source_ref,
+    warn_fallback,
+)
 from harness.session._recording import recording_of
 from harness.session._runs import (
     call_frame,
@@ -20,10 +30,10 @@ from harness.session._runs import (
     process_store,
     recording,
     require_usable,
+    require_wire,
     start_run,
 )
 from harness.session._state import (
-    Clock,
     Frame,
     Mode,
     NullSink,
@@ -31,7 +41,6 @@ from harness.session._state import (
     RunState,
     Sink,
     StepHandle,
-    SystemClock,
     branch,
     current,
     current_block,
@@ -43,13 +52,18 @@ from harness.session._state import (
 )
 
 __all__ = [
+    "CHANGED",
+    "FALLBACK",
+    "REQUEST_KINDS",
     "Answer",
     "Call",
     "Change",
     "Clock",
+    "FetchedPrompt",
     "Frame",
     "Mode",
     "NullSink",
+    "PromptSource",
     "RecordedAnswers",
     "Resolver",
     "RunPlan",
@@ -66,6 +80,7 @@ __all__ = [
     "current_block",
     "default_plan",
     "entered",
+    "fetch_prompt",
     "find_recording",
     "finish_run",
     "keep_secret",
@@ -77,5 +92,8 @@ __all__ = [
     "recording",
     "recording_of",
     "require_usable",
+    "require_wire",
+    "source_ref",
     "start_run",
+    "warn_fallback",
 ]

@@ -63,6 +63,8 @@ class StepStart:
     scope: str
     occurrence: int
     key: str
+    environment: str | None
+    """Digest of what the body hangs on besides its arguments; ``None`` where that cannot be told."""
 
 
 class Resolver(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import socket
@@ -32,3 +33,12 @@ _START = time.time_ns() // 1_000_000
 def process_owner() -> str:
     """``host:pid:start`` of this process; survives neither a restart nor a reused pid."""
     return f"{socket.gethostname()}:{os.getpid()}:{_START}"
+
+
+def lane() -> tuple[int, int]:
+    """The thread and the task that the calling code runs in; no task is 0."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        task = None
+    return threading.get_ident(), id(task) if task is not None else 0

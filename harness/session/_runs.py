@@ -124,17 +124,36 @@ def find_recording(
         found = dataset.recording(case, arm=arm, trial=trial)
         if found is None:
             raise DatasetMissing(f"case {case!r} of {str(dataset.path)!r} has no recording {arm!r}, trial {trial}")
-        return found
+        return require_wire(found)
     stored = process_store(settings).recording(ref, arm=arm, trial=trial)
     return None if stored is None else require_usable(stored)
 
 
-def require_usable(recording: Recording) -> Recording:
-    """Refuse a run that something could not be stored of; it would miss just that.
+def require_wire(recording: Recording) -> Recording:
+    """Refuse a run that was imported: its bytes never passed here, so nothing of it answers a call.
 
     Raises:
         UsageError: It is such a run.
     """
+    run = recording.run
+    if run.fidelity != "imported":
+        return recording
+    what, first = f"run {run.id!r} was imported", ""
+    if run.case is None:
+        first = f"`goldfork dataset add {run.id} --to datasets/NAME`, then "
+    raise UsageError(
+        f"{what}, so it holds no answers byte for byte and cannot be replayed; make it replayable with {first}"
+        "`goldfork dataset rerecord datasets/NAME --imported`, which runs the target afresh"
+    )
+
+
+def require_usable(recording: Recording) -> Recording:
+    """Refuse a run that something could not be stored of (it would miss just that), or that was imported.
+
+    Raises:
+        UsageError: It is such a run.
+    """
+    require_wire(recording)
     if not recording.run.usable:
         raise UsageError(
             f"run {recording.run.id!r} could not be recorded completely, so it cannot be replayed; run it again"
@@ -284,5 +303,6 @@ __all__ = [
     "process_store",
     "recording",
     "require_usable",
+    "require_wire",
     "start_run",
 ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import threading
-import time
 import warnings
 import weakref
 from collections import defaultdict
@@ -13,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Literal, Protocol
 
@@ -21,7 +19,9 @@ from harness.errors import StoreError
 from harness.record import RECORDED, Hash, MessageRecord, Record, RunRecord, StepRecord, VolatileRecord
 from harness.session._answers import Resolver
 from harness.session._change import Change
-from harness.session._identity import new_id, process_owner
+from harness.session._clock import Clock, SystemClock
+from harness.session._identity import lane, new_id, process_owner
+from harness.session._prompts import FetchedPrompt
 
 
 class Mode(StrEnum):
@@ -31,30 +31,6 @@ class Mode(StrEnum):
     REPLAY = "replay"
     AUTO = "auto"
     OFF = "off"
-
-
-class Clock(Protocol):
-    """Wall and monotonic time, injectable for tests and ttl checks."""
-
-    def now(self) -> datetime:
-        """The aware UTC time."""
-        ...
-
-    def monotonic(self) -> float:
-        """Seconds that only grow."""
-        ...
-
-
-class SystemClock:
-    """The machine's clocks."""
-
-    def now(self) -> datetime:
-        """The aware UTC time."""
-        return datetime.now(UTC)
-
-    def monotonic(self) -> float:
-        """Seconds that only grow."""
-        return time.monotonic()
 
 
 class Sink(Protocol):
@@ -93,9 +69,13 @@ class RunPlan:
     experiment: str | None = None
     parent_run_id: str | None = None
     change: Change | None = None
+    inherited: tuple[Change, ...] = ()
+    """In a fork of a fork, what its parents changed, oldest first; it holds there too."""
     code_version: str | None = None
     dry: bool = False
     """Tools with side effects are not executed (replay, fork, experiments)."""
+    allow_side_effects: bool = False
+    """In a fork, tools with side effects are executed all the same, once each; the other tools are as in any fork."""
     on_store_error: Literal["warn", "raise"] = "warn"
     name: str = ""
     """Workflow name of calls made outside any workflow; ``implicit`` when empty."""
@@ -104,6 +84,11 @@ class RunPlan:
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     clock: Clock = field(default_factory=SystemClock)
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """All that is changed against the code as written, oldest first, so that the last one holds."""
+        return self.inherited if self.change is None else (*self.inherited, self.change)
 
 
 _secrets_lock = threading.Lock()
@@ -160,14 +145,22 @@ class RunState:
         """Why answers were missing; a run with misses failed, whatever the application caught."""
         self.blocked: list[dict[str, Any]] = []
         """Side effects kept dry: tool, arguments, and what was returned instead."""
+        self.beside: set[str] = set()
+        """Ids of steps started in another thread or task than the step around them: their order is nobody's choice."""
         self.applied = False
         """Whether the plan's change has taken effect anywhere in the run."""
+        self._prompts: dict[str, FetchedPrompt] = {}
         self._at_end: list[weakref.WeakMethod[Callable[[], None]]] = []
         self._lock = threading.Lock()
         self._seq = 0
         self._places: dict[str, int] = {}
         self._counts: defaultdict[tuple[str, str, str], int] = defaultdict(int)
         self._store_failed = False
+
+    def apply(self, change: Change) -> None:
+        """Note that a change has taken effect; only the run's own one counts."""
+        if change is self.plan.change:
+            self.applied = True
 
     @property
     def id(self) -> str:
@@ -186,6 +179,27 @@ class RunState:
             before = self._counts[kind, scope, key]
             self._counts[kind, scope, key] = before + count
             return before
+
+    def prompt(self, name: str) -> FetchedPrompt | None:
+        """The text that a sourced prompt has in this run; ``None`` before its first use."""
+        return self._prompts.get(name)
+
+    def freeze_prompt(self, name: str, fetched: FetchedPrompt) -> FetchedPrompt:
+        """Settle a sourced prompt's text for this run and record it; the first one holds, whoever comes next."""
+        with self._lock:
+            first = name not in self._prompts
+            held = self._prompts.setdefault(name, fetched)
+        if first:
+            self.emit(
+                VolatileRecord(
+                    run_id=self.id,
+                    scope="",
+                    name=f"prompt-source:{name}",
+                    occurrence=0,
+                    value=fetched.recorded(),
+                )
+            )
+        return held
 
     def at_end(self, settle: Callable[[], None]) -> None:
         """Have a bound method called before the run is closed, unless it is taken back or its object is gone."""
@@ -276,6 +290,8 @@ class StepHandle:
     record: StepRecord
     prompt: tuple[str, str] | None = None
     """(name, version) of the last prompt rendered in this step, linked to its messages."""
+    lane: tuple[int, int] = field(default_factory=lane)
+    """Thread and task that it was started in."""
 
 
 @dataclass(slots=True, eq=False)
@@ -301,8 +317,17 @@ class Frame:
     outer: Frame | None = None
     """Of the step around this one; ``None`` at the root."""
 
-    def within(self, change: Change) -> bool:
-        """Whether the change addresses this step or one around it. Tools are no fork steps, but lie in them."""
+    def within(self, change: Change, *, call: int = 0) -> bool:
+        """Whether the change addresses this step or one around it. Tools are no fork steps, but lie in them.
+
+        Args:
+            change: The change.
+            call: Number of the model call in this very step, for a change that addresses one of them.
+        """
+        if change.message is not None:
+            own = self.step.record
+            same = own.kind != "tool" and change.addresses(own.scope, own.name, own.occurrence)
+            return same and call == change.message
         frame: Frame | None = self
         while frame is not None:
             step = frame.step.record

@@ -17,6 +17,7 @@ from harness.statistics._intervals import (
     percentile_interval,
     wilson,
 )
+from harness.statistics._prediction import further_draw, pooled_deviation
 from harness.statistics._significance import holm, mcnemar_exact, mean_p_value
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "chance_agreement",
     "clopper_pearson",
     "cohens_kappa",
+    "further_draw",
     "holm",
     "mcnemar_exact",
     "mean_interval",
@@ -34,5 +36,6 @@ __all__ = [
     "newcombe",
     "newcombe_paired",
     "percentile_interval",
+    "pooled_deviation",
     "wilson",
 ]

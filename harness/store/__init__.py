@@ -1,6 +1,7 @@
 """The source of truth: runs, messages and their content in the team's own SQL tables."""
 
-from harness.store._outbox import Outbox, OutboxEntry, OutboxState, score_id
+from harness.store._outbox import Outbox, OutboxEntry, OutboxState
+from harness.store._outbox_sources import score_id
 from harness.store._store import Store, open_store
 from harness.store._values import CheckReport, GcReport, RunStatus, RunSummary, StoreStats, TableSize
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -15,10 +15,13 @@ from harness.store import _eval_tables, _tables
 from harness.store._columns import Table
 from harness.store._database import Database
 from harness.store._driver import Driver
+from harness.store._outbox_sources import score_id
+from harness.store._outbox_sql import enter_anew, entered
+from harness.store._packing import pack_text
 from harness.store._sql import insert_new, upsert
 from harness.store._types import Money, Time
 
-__all__ = ["_eval_tables", "_tables", "claim", "load", "statements"]
+__all__ = ["_eval_tables", "_tables", "claim", "load", "score_entries", "statements"]
 
 Statement = tuple[str, list[list[Any]]]
 
@@ -39,6 +42,30 @@ def statements(table: str, rows: Iterable[Mapping[str, Any]], *, dialect: Dialec
         grouped.setdefault(names, []).append([_bound(target.c[name], values[name], dialect) for name in names])
         updates.setdefault(names, tuple(given))
     return [(_upsert(target, names, updates[names], mark), values) for names, values in grouped.items()]
+
+
+def score_entries(rows: Iterable[Mapping[str, Any]], *, dialect: Dialect, mark: str) -> list[Statement]:
+    """What enters these scores into the outbox, known ones only where a value given differs from the stored one.
+
+    It has to run before ``statements`` of the same rows.
+    """
+    target = _writable("scores")
+    now = _bound(Table.metadata.tables["outbox"].c["created_at"], datetime.now(UTC), dialect)
+    grouped: dict[tuple[str, ...], list[list[Any]]] = {}
+    for row in rows:
+        given = _given(target, row)
+        values = {**_defaults(target, given), **given}
+        compared = [_bound(target.c[name], value, dialect) for name, value in values.items()]
+        entry = entered("score", pack_text(score_id(values)), now)
+        grouped.setdefault(tuple(values), []).append([*entry, *compared])
+    return [(enter_anew(mark, unless=_alike(target.name, names, mark)), values) for names, values in grouped.items()]
+
+
+def _alike(table: str, names: Sequence[str], mark: str) -> str:
+    """A query that finds the row with these values, if there is one."""
+    # A cast-free null-safe comparison; on PostgreSQL the column gives the parameter its type.
+    equal = " AND ".join(f'{table}."{name}" IS NOT DISTINCT FROM {mark}' for name in names)
+    return f"SELECT 1 FROM {table} WHERE {equal}"  # noqa: S608 - names are constants
 
 
 def claim(table: str, row: Mapping[str, Any], *, dialect: Dialect, mark: str) -> Callable[[Driver], bool]:

@@ -12,8 +12,9 @@ from harness.record import ChunkRecord, MessageRecord, Record, RunRecord, StepRe
 from harness.store import _rows
 from harness.store._content import ContentWriter
 from harness.store._driver import Driver
+from harness.store._outbox_sql import enter_new, enter_woken, entered
 from harness.store._packing import Packing, pack_hash
-from harness.store._sql import insert_new, upsert
+from harness.store._sql import upsert
 
 _RECORD_BYTES = 500
 """What a record without content counts towards the queue's limit."""
@@ -49,6 +50,7 @@ class _Statements(NamedTuple):
     fold: str
     volatile: str
     outbox: str
+    woken: str
 
     @classmethod
     def of(cls, mark: str) -> _Statements:
@@ -61,7 +63,8 @@ class _Statements(NamedTuple):
             chunks=upsert("chunks", _rows.CHUNK, key=("message_id", "number"), mark=mark),
             fold=f"DELETE FROM chunks WHERE message_id = {mark}",  # noqa: S608 - a parameter mark
             volatile=upsert("volatile", _rows.VOLATILE, key=volatile_key, mark=mark),
-            outbox=insert_new("outbox", _rows.OUTBOX, key=("kind", "id"), mark=mark),
+            outbox=enter_new(mark),
+            woken=enter_woken(mark),
         )
 
 
@@ -84,7 +87,8 @@ class Group:
         self._chunks: dict[tuple[str, int], tuple[Any, ...]] = {}
         self._folded: list[tuple[Any]] = []
         self._volatile: dict[tuple[str, str, str, int], tuple[Any, ...]] = {}
-        self._outbox: list[tuple[Any, ...]] = []
+        self._outbox: list[list[Any]] = []
+        self._woken: list[tuple[Any, ...]] = []
         self.jobs: list[Job] = []
         self.bytes = 0
 
@@ -109,6 +113,7 @@ class Group:
             for row in self._messages.values():
                 row[_rows.REQUEST_CHAIN] = chains.get(row[_REQUEST_HASH])
         batches: tuple[tuple[str, Sequence[Sequence[Any]]], ...] = (
+            (text.woken, self._woken),
             (text.runs, list(self._runs.values())),
             (text.steps, list(self._steps.values())),
             (text.messages, list(self._messages.values())),
@@ -138,7 +143,8 @@ class Group:
             if record.status != "running" and record.fidelity != "imported":
                 # What came from there does not go back.
                 now = to.time(self._now)
-                self._outbox.append(("run", record.id, "pending", 0, now, now, 0))
+                self._outbox.append(entered("run", record.id, now))
+                self._woken.append((now, now, record.id, to.id(record.id)))
         elif isinstance(record, ChunkRecord):
             self._chunks[record.message_id, record.index] = _rows.chunk_row(record, to)
         elif isinstance(record, VolatileRecord):

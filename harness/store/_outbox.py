@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Literal
 
+from harness.store import _outbox_sources as sources
+from harness.store._outbox_sql import REPAIR, enter_again, enter_anew, enter_new, entered
 from harness.store._packing import (
     Packing,
     PostgresPacking,
@@ -18,7 +19,6 @@ from harness.store._packing import (
     pack_text,
     unpack_json,
     unpack_text,
-    unpack_time_text,
 )
 from harness.store._sql import insert, insert_new
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from harness.store._database import Database
     from harness.store._driver import Driver
-    from harness.store._reader import Reader
     from harness.store._writer import Writer
 
 OutboxState = Literal["pending", "accepted", "verified", "dead"]
@@ -39,9 +38,6 @@ _COLUMNS = (
     "kind", "id", "state", "attempts", "created_at", "due_at", "updated_at", "error", "frozen", "frozen_hash", "extra",
     "round",
 )  # fmt: skip
-_ENTERED = ("kind", "id", "state", "attempts", "created_at", "due_at", "extra", "round")
-_SCORE_KEY = ("experiment", "case", "arm", "trial", "evaluator", "name")
-_PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,19 +67,11 @@ class OutboxEntry:
     """How often it was entered anew; an update made for an earlier round is dropped."""
 
 
-def score_id(score: Mapping[str, Any]) -> str:
-    """The outbox id of a row of the scores table: its key as a JSON list."""
-    defaults = {"case": "", "arm": "recorded", "trial": 0, "evaluator": ""}
-    key = [score.get(name, defaults.get(name)) for name in _SCORE_KEY]
-    return json.dumps(key, ensure_ascii=False, separators=(",", ":"))
-
-
 class Outbox:
     """The outbox of one store; made by ``Store.outbox``."""
 
-    def __init__(self, database: Database, reader: Reader, writer: Callable[[], Writer]) -> None:
+    def __init__(self, database: Database, writer: Callable[[], Writer]) -> None:
         self._database = database
-        self._reader = reader
         self._writer = writer
         self._packing: Packing = PostgresPacking() if database.path is None else SqlitePacking()
 
@@ -98,25 +86,25 @@ class Outbox:
         Returns:
             How many were entered, or entered again.
         """
-        return sum(self._enter(kind, page, repair=repair) for page in _pages(ids))
+        return sum(self._enter(kind, page, repair=repair) for page in sources.pages(ids))
 
     def due(self, kinds: Sequence[str], states: Sequence[str], *, now: datetime, limit: int) -> list[OutboxEntry]:
         """Entries whose time has come, the longest waiting first, frozen bytes included."""
-        where = f"kind IN ({_marks(kinds)}) AND state IN ({_marks(states)}) AND due_at <= ?"
-        return self._read(f"WHERE {where} ORDER BY due_at, kind, id LIMIT ?", (*kinds, *states, self._time(now), limit))
+        found = self._first(kinds, states, limit=limit, order="due_at", until=now)
+        return sorted(found, key=lambda entry: entry.due_at)[:limit]
 
     def entries(self, kinds: Sequence[str], states: Sequence[str], *, limit: int) -> list[OutboxEntry]:
         """Entries in some states, oldest first."""
-        where = f"kind IN ({_marks(kinds)}) AND state IN ({_marks(states)})"
-        return self._read(f"WHERE {where} ORDER BY created_at, kind, id LIMIT ?", (*kinds, *states, limit))
+        found = self._first(kinds, states, limit=limit, order="created_at")
+        return sorted(found, key=lambda entry: entry.created_at)[:limit]
 
     def update(self, entries: Iterable[OutboxEntry]) -> None:
-        """Write entries back in one transaction; one that was entered anew meanwhile is left as it is."""
+        """Write entries back in one transaction, new ones too; what was entered anew meanwhile is left as it is."""
         mark = self._database.mark
         set_ = ", ".join(f'"{name}" = excluded."{name}"' for name in _COLUMNS if name not in _KEY)
         statement = (
             f"{insert('outbox', _COLUMNS, mark=mark)} ON CONFLICT (kind, id) DO UPDATE SET {set_} "
-            "WHERE outbox.round = excluded.round"
+            "WHERE outbox.round <= excluded.round"
         )
         now = datetime.now(UTC)
         rows = [self._row(entry, now) for entry in entries]
@@ -126,21 +114,26 @@ class Outbox:
     def counts(self, kinds: Sequence[str] = ()) -> dict[str, int]:
         """How many entries there are in each state."""
         wanted, others = kinds or KINDS, [kind for kind in KINDS if kinds and kind not in kinds]
-        open_states = [state for state in STATES if state != "verified"]
-        found: dict[str, int] = {state: sum(self._count(state, kind) for kind in wanted) for state in open_states}
-        # Counting everything needs no look at the entries, so that the largest number is the quickest had.
-        [(total,)] = self._database.rows("SELECT count(*) FROM outbox")
-        rest = sum(self._count(state, kind) for kind in others for state in STATES)
-        return {state: found.get(state, total - rest - sum(found.values())) for state in STATES}
-
-    def _count(self, state: str, kind: str) -> int:
-        [(count,)] = self._database.rows("SELECT count(*) FROM outbox WHERE state = ? AND kind = ?", (state, kind))
-        return int(count)
+        open_ = [(state, kind) for kind in wanted for state in STATES if state != "verified"]
+        counted = [*open_, *((state, kind) for kind in others for state in STATES)]
+        # One statement, so that nothing changes in between. Counting everything needs no look at the entries, so that
+        # the largest number is had by subtraction.
+        one = "(SELECT count(*) FROM outbox WHERE state = ? AND kind = ?)"
+        parts = ", ".join([one] * len(counted))
+        [(total, *numbers)] = self._database.rows(
+            f"SELECT (SELECT count(*) FROM outbox), {parts}",  # noqa: S608 - constants
+            [value for pair in counted for value in pair],
+        )
+        found = dict.fromkeys(STATES, 0)
+        for (state, _), number in zip(open_, numbers, strict=False):
+            found[state] += number
+        found["verified"] = total - sum(numbers)
+        return {str(state): number for state, number in found.items()}
 
     def oldest_unverified(self, kinds: Sequence[str] = ()) -> datetime | None:
         """When the oldest entry was made that is pending or accepted; ``None`` when there is none."""
         oldest = [
-            _moment(value)
+            sources.moment(value)
             for kind in kinds or KINDS
             for state in ("pending", "accepted")
             for (value,) in self._database.rows(
@@ -181,15 +174,17 @@ class Outbox:
         mark = self._database.mark
         lock = "" if self._database.path is not None else " FOR UPDATE"
         known = f"SELECT extra FROM leases WHERE name = {mark}{lock}"  # noqa: S608 - marks
-        write = (
-            f"{insert('leases', ('name', 'extra'), mark=mark)} ON CONFLICT (name) DO UPDATE SET extra = excluded.extra"
-        )
+        write = f"UPDATE leases SET extra = {mark} WHERE name = {mark}"  # noqa: S608 - marks
+
+        first = insert_new("leases", ("name",), key=("name",), mark=mark)
 
         def act(driver: Driver) -> None:
+            # There has to be a row before it can be locked.
+            driver.many(first, [(pack_text(name),)])
             rows = driver.query(known, (pack_text(name),))
-            merged = {**_object(rows[0][0] if rows else None), **values}
+            merged = {**_object(rows[0][0]), **values}
             kept = {key: value for key, value in merged.items() if value is not None}
-            driver.many(write, [(pack_text(name), pack_json(kept))])
+            driver.many(write, [(pack_json(kept), pack_text(name))])
 
         self._do(act)
 
@@ -214,20 +209,14 @@ class Outbox:
         Returns:
             How many entries became pending.
         """
-        entered = self.enter("run", self._runs()) + self.enter("score", self._scores())
-        if again:
-            mark = self._database.mark
-            statement = (
-                f"UPDATE outbox SET state = 'pending', due_at = {mark}, error = NULL, round = round + 1 "  # noqa: S608 - marks
-                "WHERE kind IN ('run', 'score') AND state IN ('verified', 'dead')"
-            )
-            entered += int(self._do(lambda driver: driver.many(statement, [(self._time(datetime.now(UTC)),)])))
-        return entered
+        database = self._database
+        made = self.enter("run", sources.finished_runs(database, self._packing))
+        made += self.enter("score", sources.all_scores(database))
+        return made + sum(map(self._enter_again, ("run", "score"))) if again else made
 
     def sweep(self) -> int:
         """Enter the runs that say running but that nobody runs any more."""
-        gone = self._reader.runs(_PAGE, workflow=None, status="abandoned")
-        return self.enter("run", [run.id for run in gone])
+        return self.enter("run", sources.abandoned_runs(self._database))
 
     def follow(self, kind: str, *, of: str, since: datetime | None) -> int:
         """Enter under a kind, once, every id that stands here under another: a second lane for the same runs.
@@ -240,90 +229,58 @@ class Outbox:
         Returns:
             How many were entered.
         """
-        return self.enter(kind, self._unfollowed(kind, of) if since is None else self._recent(of, since))
+        return self.enter(
+            kind, sources.unfollowed(self._database, kind, of) if since is None else self._recent(of, since)
+        )
 
     def reentry(self, kind: str, ids: Iterable[str], *, repair: bool) -> tuple[str, list[list[Any]]]:
         """The statement that enters ids, known ones anew, for a transaction that writes what they name."""
-        mark, now = self._database.mark, self._time(datetime.now(UTC))
-        statement = (
-            f"{insert('outbox', _ENTERED, mark=mark)} ON CONFLICT (kind, id) DO UPDATE SET state = 'pending', "
-            "due_at = excluded.due_at, updated_at = excluded.due_at, attempts = 0, error = NULL, frozen = NULL, "
-            "frozen_hash = NULL, extra = excluded.extra, round = outbox.round + 1"
-        )
-        extra = pack_json({"repair": True}) if repair else None
-        return statement, [[kind, pack_text(id_), "pending", 0, now, now, extra, 0] for id_ in ids]
+        now, extra = self._time(datetime.now(UTC)), REPAIR if repair else None
+        return enter_anew(self._database.mark), [entered(kind, pack_text(id_), now, extra=extra) for id_ in ids]
 
     def _enter(self, kind: str, ids: Sequence[str], *, repair: bool) -> int:
-        if repair:
-            statement, rows = self.reentry(kind, ids, repair=True)
-        else:
-            now = self._time(datetime.now(UTC))
-            statement = insert_new("outbox", _ENTERED, key=_KEY, mark=self._database.mark)
-            rows = [[kind, pack_text(id_), "pending", 0, now, now, None, 0] for id_ in ids]
+        statement, rows = self.reentry(kind, ids, repair=repair)
+        if not repair:
+            statement = enter_new(self._database.mark)
         return int(self._do(lambda driver: driver.many(statement, rows)))
 
-    def _runs(self) -> Iterator[str]:
-        """Ids of the finished runs that were recorded here, a page at a time."""
-        last = "00000000-0000-0000-0000-000000000000"
-        while True:
-            rows = self._database.rows(
-                "SELECT id FROM runs WHERE id > ? AND status <> 'running' AND fidelity <> 'imported' "
-                "ORDER BY id LIMIT ?",
-                (self._packing.id(last), _PAGE),
-            )
-            if not rows:
-                return
-            found = [str(value if isinstance(value, uuid.UUID) else uuid.UUID(bytes=value)) for (value,) in rows]
-            yield from found
-            last = found[-1]
+    def _enter_again(self, kind: str) -> int:
+        """A page per transaction: in one for all, every other writer would have to wait until the end."""
+        made, statement = 0, enter_again(self._database.mark)
+        for after, up_to in sources.ranges(self._database, kind):
+            now = self._time(datetime.now(UTC))
+            made += int(self._do(methodcaller("many", statement, [(now, now, kind, after, up_to)])))
+        return made
 
     def _recent(self, kind: str, since: datetime) -> list[str]:
         """Ids of the entries of a kind that were made from a moment on."""
         rows = self._database.rows(
             # With the states named, the index over kind, state and time serves.
-            f"SELECT id FROM outbox WHERE kind = ? AND state IN ({_marks(STATES)}) AND created_at >= ?",  # noqa: S608 - marks
+            f"SELECT id FROM outbox WHERE kind = ? AND state IN ({sources.marks(STATES)}) AND created_at >= ?",  # noqa: S608 - marks
             (kind, *STATES, self._time(since)),
         )
         return [unpack_text(value) for (value,) in rows]
 
-    def _unfollowed(self, kind: str, of: str) -> Iterator[str]:
-        """Ids that stand under one kind and not under the other, a page at a time."""
-        last = ""
-        while True:
-            rows = self._database.rows(
-                "SELECT id FROM outbox AS led WHERE kind = ? AND id > ? AND NOT EXISTS "
-                "(SELECT 1 FROM outbox AS own WHERE own.kind = ? AND own.id = led.id) ORDER BY id LIMIT ?",
-                (of, last, kind, _PAGE),
-            )
-            if not rows:
-                return
-            yield from (unpack_text(value) for (value,) in rows)
-            last = rows[-1][0]
-
-    def _scores(self) -> Iterator[str]:
-        """Outbox ids of all scores, a page at a time."""
-        names = ", ".join(f'"{name}"' for name in _SCORE_KEY)
-        at: tuple[Any, ...] = ("", "", "", -1, "", "")
-        while True:
-            rows = self._database.rows(
-                f"SELECT {names} FROM scores WHERE ({names}) > (?, ?, ?, ?, ?, ?) ORDER BY {names} LIMIT ?",  # noqa: S608 - names are constants
-                (*at, _PAGE),
-            )
-            if not rows:
-                return
-            for row in rows:
-                values = [unpack_text(value) if isinstance(value, str) else value for value in row]
-                yield score_id(dict(zip(_SCORE_KEY, values, strict=True)))
-            at = rows[-1]
-
-    def _read(self, tail: str, values: Sequence[Any]) -> list[OutboxEntry]:
-        names = ", ".join(_COLUMNS)
-        return [self._entry(row) for row in self._database.rows(f"SELECT {names} FROM outbox {tail}", values)]  # noqa: S608 - names and marks
+    def _first(
+        self, kinds: Sequence[str], states: Sequence[str], *, limit: int, order: str, until: datetime | None = None
+    ) -> list[OutboxEntry]:
+        """The first entries of each kind and state: one range of an index each, however many are due at one moment."""
+        reached, values = (f" AND {order} <= ?", [self._time(until)]) if until is not None else ("", [])
+        text = (
+            f"SELECT {', '.join(_COLUMNS)} FROM outbox WHERE kind = ? AND state = ?{reached} "  # noqa: S608 - names are constants
+            f"ORDER BY {order} LIMIT ?"
+        )
+        return [
+            self._entry(row)
+            for kind in kinds
+            for state in states
+            for row in self._database.rows(text, (kind, state, *values, limit))
+        ]
 
     def _entry(self, row: Sequence[Any]) -> OutboxEntry:
         values = dict(zip(_COLUMNS, row, strict=True))
         for name in ("created_at", "due_at", "updated_at"):
-            values[name] = _moment(values[name])
+            values[name] = sources.moment(values[name])
         for name in ("id", "error"):
             values[name] = None if values[name] is None else unpack_text(values[name])
         values["frozen"] = None if values["frozen"] is None else bytes(values["frozen"])
@@ -356,28 +313,6 @@ class Outbox:
         job = Job(action=action)
         self._writer().submit(job)
         return job.future.result()
-
-
-def _moment(value: Any) -> datetime | None:
-    if value is None:
-        return None
-    moment: datetime = unpack_time_text(value) if isinstance(value, str) else value.astimezone(UTC)
-    return moment
-
-
-def _pages(ids: Iterable[str]) -> Iterator[list[str]]:
-    page: list[str] = []
-    for id_ in ids:
-        page.append(id_)
-        if len(page) == _PAGE:
-            yield page
-            page = []
-    if page:
-        yield page
-
-
-def _marks(values: Sequence[Any]) -> str:
-    return ", ".join("?" * len(values))
 
 
 def _object(text: str | None) -> dict[str, Any]:

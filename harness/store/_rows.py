@@ -46,7 +46,6 @@ REQUEST_CHAIN: Final = MESSAGE.index("request_chain")
 EXCHANGE: Final = ("message_id", "attempt", "status", "headers", "body_hash", "chunks", "error")
 CHUNK: Final = ("message_id", "number", "data", "offset_ms")
 VOLATILE: Final = ("run_id", "step_id", "scope", "name", "occurrence", "value")
-OUTBOX: Final = ("kind", "id", "state", "attempts", "created_at", "due_at", "round")
 
 _INT64 = range(-(2**63), 2**63)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from harness.errors import StoreOpenError, UsageError
 from harness.record import RECORDED, Hash, Record, Recording, RunRecord
-from harness.store._outbox import Outbox, score_id
+from harness.store._outbox import Outbox
 from harness.store._values import CheckReport, GcReport, RunStatus, RunSummary, StoreStats
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Store:
     @property
     def outbox(self) -> Outbox:
         """What the mirror still has to do."""
-        return Outbox(self._database, self._reader, lambda: self._own_writer)
+        return Outbox(self._database, lambda: self._own_writer)
 
     def tag(self, run: str, tags: Sequence[str]) -> None:
         """Replace the tags of a finished run, and have the mirror correct what it sent.
@@ -146,19 +146,20 @@ class Store:
             rows: Column values; a known key replaces the columns named and leaves the others alone. Names that
                 are no columns are kept as JSON and come back from ``load`` like columns.
 
-        Scores are entered into the outbox by the same transaction.
+        New and changed scores are entered into the outbox by the same transaction.
 
         Raises:
             UsageError: The table or a value is wrong.
             StoreError: The database did not take the rows.
         """
-        from harness.store._generic import statements
+        from harness.store._generic import score_entries, statements
         from harness.store._group import Job
 
-        writer, rows = self._own_writer, list(rows)
-        made = statements(table, rows, dialect=self._database.engine.dialect, mark=self._database.mark)
-        if table == "scores" and rows:
-            made.append(self.outbox.reentry("score", map(score_id, rows), repair=False))
+        writer, rows, dialect, mark = self._own_writer, list(rows), self._database.engine.dialect, self._database.mark
+        made = statements(table, rows, dialect=dialect, mark=mark)
+        if table == "scores":
+            # Before the rows themselves: what they were is what tells a changed score from one saved again.
+            made = [*score_entries(rows, dialect=dialect, mark=mark), *made]
         job = Job(statements=made)
         writer.submit(job)
         job.future.result()

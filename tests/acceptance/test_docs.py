@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.testing import ScriptedServer
+from harness.testing.langfuse_server import LangfuseServer
 
 ROOT = Path(__file__).parents[2]
 BIN = str(Path(sys.executable).parent)
@@ -69,6 +70,19 @@ def test_the_quickstart_gives_a_first_case(run, tmp_path):
     evaluation = printed[[c.startswith("goldfork eval datasets/first") for c in commands].index(True)]
     assert "EQUIVALENT" in evaluation
     assert (tmp_path / "datasets" / "first" / "cases" / "parcel-late.json").is_file()
+
+
+def test_the_commands_of_the_langfuse_page_run(run, tmp_path):
+    commands = [line for block in blocks("docs/langfuse.md", "sh test") for line in block.splitlines() if line]
+    assert len(commands) == 7
+    (tmp_path / "support.py").write_text("\n".join(blocks("README.md", "python")))
+    with LangfuseServer() as server:
+        keys = f"LANGFUSE_BASE_URL={server.url} LANGFUSE_PUBLIC_KEY={server.public_key}"
+        keys += f" LANGFUSE_SECRET_KEY={server.secret_key}"
+        run(sys.executable, "support.py")
+        for command in commands:
+            run("bash", "-c", f"{keys} {command}")
+        assert {row["traceName"] for row in server.observations()} == {"support"}
 
 
 @pytest.mark.parametrize(

@@ -147,3 +147,18 @@ def test_bad_input_is_one_line(project, arguments, says):
     assert says in done.stderr
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+def test_tags_are_replaced_or_taken_away(project):
+    shown = json.loads(project("run", "tag", "desk", "good", "ü [b]x", "--json").stdout)
+    assert (shown["tags"], shown["before"]) == (["good", "ü [b]x"], [])
+    assert "good, [b]x" in project("run", "tag", "desk", "good", "[b]x").stdout
+    again = json.loads(project("run", "tag", shown["run"][:20], "--json").stdout)
+    assert again == {"run": shown["run"], "tags": [], "before": ["good", "[b]x"]}
+    assert "no tags" in project("run", "tag", "desk").stdout
+
+
+def test_tags_of_no_run_are_refused_in_one_line(project):
+    done = project("run", "tag", "ffffffff", "x", code=2)
+    assert "ffffffff" in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -48,6 +48,10 @@ def main() -> None:
             for name, ask in questions(store).items():
                 times = [timed(ask) for _ in range(5)]
                 print(f"| {name} | {statistics.median(times):.1f} | {max(times):.1f} |")
+            print(f"| backfill of it all, once | {timed(lambda: outbox_again(store)):.0f} | |")
+            for name, ask in questions(store).items():
+                times = [timed(ask) for _ in range(5)]
+                print(f"| {name}, all due at once | {statistics.median(times):.1f} | {max(times):.1f} |")
             grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
         print(f"\nPeak memory grew by {grown:.0f} MiB.")
 
@@ -66,6 +70,11 @@ def questions(store: Store) -> dict[str, Callable[[], object]]:
         "due, 200 entries": lambda: outbox.due(("run",), ("pending",), now=later, limit=200),
         "due and update, 200 entries": update,
     }
+
+
+def outbox_again(store: Store) -> None:
+    """What `goldfork mirror backfill --again` does."""
+    store.outbox.backfill(again=True)
 
 
 def timed(ask: Callable[[], object]) -> float:

@@ -295,7 +295,8 @@ class TestTools:
         outcome = replay_run(parent, target=run)
         assert (outcome.output, sent) == ("id-1", ["ada"])
         assert outcome.counts.tools_dry == 1
-        assert outcome.blocked == ({"tool": "send", "arguments": {"to": "ada"}, "answered_by": "recording"},)
+        entry = {"tool": "send", "step": "send", "arguments": {"to": "ada"}, "answered_by": "recording"}
+        assert outcome.blocked == (entry,)
 
     def test_a_side_effect_without_recording_takes_the_stand_in_or_is_blocked(self):
         @tool(determinism="side-effect", stand_in=lambda to: {"queued": to})

@@ -3,16 +3,41 @@
 import itertools
 
 import pytest
+from openai import OpenAI
 
-from harness.gateway import record_local
+from harness.gateway import record_local, wrap
 from harness.pipeline import prompt, step, tool, workflow
+from harness.replay._null import NullAnswers
+from harness.session import current
+from harness.testing import ScriptedServer
+
+
+class Witness(list):
+    """Notes which bodies run, without counting as something that a step leaves behind.
+
+    The null replay that a fork begins with is left out: what is asked is what the fork runs.
+    """
+
+    __goldfork_opaque__ = True
+
+    def append(self, item):
+        frame = current()
+        if frame is None or not isinstance(frame.run.plan.resolver, NullAnswers):
+            super().append(item)
+
+
+@pytest.fixture
+def executed():
+    return Witness()
 
 
 class Shop:
     """classify → draft (a model call, a tool, a nested step) → send; every body and call that happens is logged."""
 
+    __goldfork_opaque__ = True
+
     def __init__(self):
-        self.done = []
+        self.done = Witness()
         self.served = ("m-1", "fp-1")
         self._numbers = itertools.count()
         self.run = self._make()
@@ -70,3 +95,46 @@ class Shop:
 @pytest.fixture
 def shop():
     return Shop()
+
+
+@pytest.fixture
+def provider():
+    """look → draft → check against a scripted server: real calls with usage, so that there is something to count."""
+    with ScriptedServer(rule=lambda seen: f"reply to {seen.json['messages'][0]['content']}") as server:
+        yield Desk(server)
+
+
+class Desk:
+    """Three steps, one call each; ``look`` comes first and is reached by nothing that ``draft`` does."""
+
+    __goldfork_opaque__ = True
+
+    def __init__(self, server):
+        self.server = server
+        self.client = wrap(OpenAI(base_url=server.url, api_key="sk-0123456789abcdef01234567", max_retries=0))
+        self.run = self._make()
+
+    def ask(self, text):
+        reply = self.client.chat.completions.create(model="m", messages=[{"role": "user", "content": text}])
+        return reply.choices[0].message.content
+
+    def _make(self):
+        opening = prompt("opening", "Dear {who}")
+
+        @step
+        def look(ticket):
+            return self.ask(f"look {ticket}")
+
+        @step
+        def draft(found):
+            return self.ask(opening.format(who=found))
+
+        @step
+        def check(text):
+            return self.ask(f"check {text}")
+
+        @workflow("desk")
+        def run(ticket):
+            return check(draft(look(ticket)))
+
+        return run

@@ -62,11 +62,6 @@ def make(executed, *, sides=()):
 
 
 @pytest.fixture
-def executed():
-    return []
-
-
-@pytest.fixture
 def run(executed):
     return make(executed)
 
@@ -159,7 +154,7 @@ def test_a_change_that_addresses_nothing_is_refused(run, parent, text, at, says)
         raise ChangeError(outcome.error)
 
 
-@pytest.mark.parametrize("text", ["prompt=x", "model:m=x", "nothing", "tool:x=1", "param=1"])
+@pytest.mark.parametrize("text", ["prompt=x", "model:m=x", "nothing", "tool=1", "param=1", "request:messages=1", "code=1", "code:x=1"])
 def test_a_malformed_change_is_explained(text):
     with pytest.raises(ChangeError, match="--set"):
         Change.parse(text, at="a")

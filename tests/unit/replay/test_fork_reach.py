@@ -82,8 +82,7 @@ def test_a_model_is_new_in_the_steps_below_the_one_that_is_named(nested):
     ]
 
 
-def test_a_tool_that_uses_the_prompt_is_called_again():
-    executed = []
+def test_a_tool_that_uses_the_prompt_is_called_again(executed):
     text = prompt("p", "old")
 
     @tool(determinism="deterministic")

@@ -11,11 +11,6 @@ from harness.replay import content, fork_run, live_run
 CODE = "c" * 64
 
 
-@pytest.fixture
-def executed():
-    return []
-
-
 def test_a_prompt_change_reaches_every_step_that_uses_the_prompt(executed):
     text = prompt("p", "P:{x}")
 

@@ -104,8 +104,8 @@ def test_a_removal_at_the_end_comes_after_a_change_before_it():
     assert outcome.diff.first_divergence == "note"
 
 
-def test_a_step_is_skipped_whatever_its_ignored_argument_and_records_its_own():
-    bodies, at = [], [1.5]
+def test_a_step_is_skipped_whatever_its_ignored_argument_and_records_its_own(executed):
+    bodies, at = executed, [1.5]
 
     @step(ignore=("at",))
     def look(q, at):

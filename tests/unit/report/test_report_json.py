@@ -12,6 +12,7 @@ from harness.report import build, render_json, to_json
 KEYS = [
     "experiment", "dataset", "version", "mode", "cases", "trials", "provider_calls", "outputs_equal", "tokens",
     "unknown_usage", "cost", "steps", "tools", "scores", "verdicts", "verdict", "exit_code", "reports",
+    "change", "first_divergence", "settled", "controls", "effects", "undeclared", "drift",
 ]  # fmt: skip
 
 

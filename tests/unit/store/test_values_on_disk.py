@@ -15,6 +15,7 @@ from harness.store._codec import BASED, RAW, ZLIB, decode, encode, encode_agains
 from harness.store._columns import Table
 from harness.store._eval_tables import Experiment
 from harness.store._liveness import abandoned
+from harness.store._outbox_sql import ENTERED
 from harness.store._packing import (
     pack_hash,
     pack_id,
@@ -28,7 +29,7 @@ from harness.store._packing import (
     unpack_time_text,
 )
 from harness.store._reference import schema_reference
-from harness.store._rows import CHUNK, EXCHANGE, MESSAGE, OUTBOX, RUN, STEP, VOLATILE
+from harness.store._rows import CHUNK, EXCHANGE, MESSAGE, RUN, STEP, VOLATILE
 from harness.store._tables import Message
 
 _TEXT = st.text(st.characters(codec=None) | st.sampled_from("\x00\x1a\ud800\udfff0a"))
@@ -131,7 +132,7 @@ def test_a_process_that_lives_and_one_that_is_gone():
 def test_the_writer_fills_every_column():
     written = {
         "runs": RUN, "steps": STEP, "messages": MESSAGE, "exchanges": EXCHANGE, "chunks": CHUNK,
-        "volatile": ("seq", *VOLATILE), "outbox": (*OUTBOX, "updated_at", "error", "extra"),
+        "volatile": ("seq", *VOLATILE), "outbox": (*ENTERED, "updated_at", "error", "frozen", "frozen_hash"),
     }  # fmt: skip
     for table, names in written.items():
         assert sorted(Table.metadata.tables[table].columns.keys()) == sorted(names)

@@ -1,0 +1,111 @@
+"""The lane to one project: who holds it, whether it is open, and what is known of the other end."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.mirror._wire import MAX_WAIT, Sent, backoff
+
+if TYPE_CHECKING:
+    from harness.mirror._project import Project
+    from harness.store import Outbox
+
+LEASE_SECONDS: Final = 180.0
+"""How long the lane stays taken after its holder has died; longer than any one request."""
+
+_RENEW_SECONDS: Final = 20.0
+
+
+class Lane:
+    """One sender's hold on a project, its pauses, and the notes that ``goldfork mirror status`` shows."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        project: Project,
+        *,
+        owner: str,
+        clock: Callable[[], datetime],
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._outbox = outbox
+        self._name = project.lane
+        self._owner = owner
+        self._clock = clock
+        self._jitter = jitter
+        self._renewed: datetime | None = None
+        self._failures = 0
+        self._noted = dict(outbox.notes(self._name))
+        self.blocked_until: datetime | None = None
+        """Nothing is sent before this moment."""
+        self.deadline: datetime | None = None
+        """Nothing is sent after this moment; ``None`` for no end."""
+        self.trouble: Sent | None = None
+        """The answer that closed the lane; ``None`` while it is open."""
+
+    @property
+    def notes(self) -> Mapping[str, Any]:
+        """What has been noted so far: ``project_id``, ``server_version``, ``paused``, ``trouble`` and the like."""
+        return self._noted
+
+    @property
+    def open(self) -> bool:
+        """Whether something may be sent now."""
+        now = self._clock()
+        return (self.blocked_until is None or now >= self.blocked_until) and (
+            self.deadline is None or now < self.deadline
+        )
+
+    def hold(self) -> bool:
+        """Take or renew the lease; false when another sender has it."""
+        now = self._clock()
+        if self._renewed is not None and now - self._renewed < timedelta(seconds=_RENEW_SECONDS):
+            return True
+        held = self._outbox.lease(self._name, self._owner, seconds=LEASE_SECONDS, now=now)
+        if held and self._renewed is None:
+            # Another sender may have noted things while it had the lane.
+            self._noted = dict(self._outbox.notes(self._name))
+        self._renewed = now if held else None
+        return held
+
+    def release(self) -> None:
+        """Let the next sender have the lane at once."""
+        if self._renewed is not None:
+            self._renewed = None
+            self._outbox.release(self._name, self._owner)
+
+    def heard(self, sent: Sent) -> None:
+        """Draw the conclusions of an answer for everything else that is waiting.
+
+        Refused content says that the server is well; a denied request or none at all says that nothing would go
+        through, so that the lane closes for a while.
+        """
+        if sent.outcome in {"accepted", "refused"}:
+            self._failures = 0
+            self.blocked_until = self.trouble = None
+            if self._noted.get("paused") or self._noted.get("trouble"):
+                self.note(paused=None, trouble=None)
+            return
+        self._failures += 1
+        denied = sent.outcome == "denied"
+        wait = MAX_WAIT if denied else backoff(self._failures, asked=sent.retry_after, jitter=self._jitter)
+        self.trouble = sent
+        self.blocked_until = self._clock() + timedelta(seconds=wait)
+        if denied:
+            self.note(paused=_reason(sent), trouble=None)
+        elif self._noted.get("trouble") != sent.words:
+            self.note(trouble=sent.words)
+
+    def note(self, **values: Any) -> None:
+        """Keep values with the lease; ``None`` takes one back."""
+        self._noted.update(values)
+        self._outbox.note(self._name, values)
+
+
+def _reason(sent: Sent) -> str:
+    if sent.status in {401, 403}:
+        return f"Langfuse refuses the keys ({sent.words}); set LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY to good ones"
+    return f"this address does not take what the mirror sends ({sent.words}); check LANGFUSE_BASE_URL"

@@ -1,0 +1,102 @@
+"""How far the mirror is behind, and what it could not send."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import UsageError
+from harness.mirror._ids import trace_id
+from harness.mirror._sender import KINDS
+
+if TYPE_CHECKING:
+    from harness.mirror._project import Project
+    from harness.store import OutboxEntry, Store
+
+_MOST_DEAD = 100_000
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def status(store: Store, project: Project | None, *, clock: Callable[[], datetime] = _now) -> dict[str, Any]:
+    """The mirror's state, in the shape of ``goldfork mirror status --json`` (docs/json.md).
+
+    Returns:
+        Counts ``pending``, ``accepted``, ``verified``, ``dead``; ``oldest_unverified_s``, the age in seconds of the
+        oldest entry that is not seen yet; ``project``, ``paused``, ``trouble`` and ``lane`` (owner and end of the
+        lease), each null when unknown.
+    """
+    now = clock()
+    oldest = store.outbox.oldest_unverified(KINDS)
+    notes = {} if project is None else store.outbox.notes(project.lane)
+    known = (
+        None
+        if project is None
+        else {"id": notes.get("project_id"), "name": notes.get("project"), "url": project.base_url}
+    )
+    return {
+        **store.outbox.counts(KINDS),
+        "oldest_unverified_s": None if oldest is None else max((now - oldest).total_seconds(), 0.0),
+        "project": known if project else None,
+        "server_version": notes.get("server_version"),
+        "paused": notes.get("paused"),
+        "trouble": notes.get("trouble"),
+        "lane": None if project is None else _holder(store, project, now),
+    }
+
+
+def _holder(store: Store, project: Project, now: datetime) -> dict[str, Any] | None:
+    row = next(iter(store.load("leases", name=project.lane)), None)
+    if row is None or not row["owner"] or row["expires_at"] is None or row["expires_at"] <= now:
+        return None
+    return {"owner": row["owner"], "until": row["expires_at"].isoformat()}
+
+
+def run_link(store: Store, run: str) -> str | None:
+    """Address of a run's page in Langfuse; ``None`` when it is not there or the project was never reached."""
+    entry = next(iter(store.load("outbox", kind="run", id=run)), None)
+    if entry is None or entry["state"] not in {"accepted", "verified"}:
+        return None
+    for lease in store.load("leases"):
+        if lease["name"].startswith("mirror:") and lease.get("project_id") and lease.get("address"):
+            return f"{lease['address']}/project/{lease['project_id']}/traces/{trace_id(run)}"
+    return None
+
+
+def dead(store: Store, *, limit: int = _MOST_DEAD) -> list[OutboxEntry]:
+    """What the server refused for good, with its words."""
+    return store.outbox.entries(KINDS, ("dead",), limit=limit)
+
+
+def retry(store: Store, id_: str, *, clock: Callable[[], datetime] = _now) -> list[OutboxEntry]:
+    """Let something dead be sent again.
+
+    Args:
+        store: Opened for writing.
+        id_: Id of a dead entry, or of a run with dead spans.
+        clock: Gives aware UTC times.
+
+    Returns:
+        What was revived.
+
+    Raises:
+        UsageError: Nothing dead has that id.
+    """
+    found = [entry for entry in dead(store) if entry.id == id_ or entry.id.startswith(f"{id_}/")]
+    if not found:
+        raise UsageError(f"nothing dead has the id {id_!r}; `goldfork mirror dead` lists what there is")
+    rows = [
+        replace(entry, state="pending", attempts=0, due_at=clock(), error=None, extra={})
+        for entry in found
+        if entry.kind != "span"
+    ]
+    # A span is sent with its run; its own row only tells what happened.
+    rows += [replace(entry, state="verified", error="sent again") for entry in found if entry.kind == "span"]
+    store.outbox.update(rows)
+    runs = {entry.id.rpartition("/")[0] for entry in found if entry.kind == "span"}
+    store.outbox.enter("run", sorted(runs), repair=True)
+    return found

@@ -1,0 +1,112 @@
+"""Control forks: the same fork with nothing changed and fresh calls from the fork step on, the measure of jitter."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from harness.pipeline import code_of
+from harness.record import Recording
+from harness.replay._addressed import require_addressed
+from harness.replay._arguments import recorded_input
+from harness.replay._diff import drift, settled
+from harness.replay._effect import Reach
+from harness.replay._replay import Place, _execute, _parent, _plan, _target
+from harness.replay._resolver import ForkAnswers
+from harness.replay._resolver import _touched as touched_steps
+from harness.replay._values import RunOutcome
+from harness.session import Change, Mode, Sink
+
+
+def control_arm(parent: Recording, change: Change, number: int) -> str:
+    """The arm under which a control fork is recorded: ``control:<number>@<step from which its calls are fresh>``.
+
+    Controls hang on the step alone: every change that first makes a difference there shares them.
+    """
+    first = Reach(parent, change).first
+    return f"control:{number}@{first.address if first is not None else change.at}"
+
+
+def control_run(
+    run: Recording | str,
+    *,
+    change: Change,
+    number: int = 1,
+    target: Callable[..., Any] | None = None,
+    mode: Mode | str = Mode.AUTO,
+    arm: Sequence[Recording] = (),
+    place: Place | None = None,
+    sink: Sink | None = None,
+    code_version: str | None = None,
+) -> RunOutcome:
+    """Run a finished run again with nothing changed, and fresh calls from the step on at which a change would count.
+
+    What comes before that step is taken from the recording, as in the fork.
+
+    Args:
+        run: The recording of the finished run, or a reference to it, as in ``fork_run``.
+        change: What the fork changes; it says from where on calls are fresh, and is not applied.
+        number: Which control this is, from 1.
+        target: The pipeline; by default the loaded workflow of that name.
+        mode: ``auto`` calls the provider; ``replay`` takes all from ``arm``.
+        arm: Earlier recordings of this very control; the first one that holds an answer gives it.
+        place: Case, trial and experiment of the new run.
+        sink: Where the new run is recorded; nowhere by default.
+        code_version: Version of the current code; by default that of the target's package.
+
+    Raises:
+        ChangeError: The parent has no such step, or does not use such a prompt.
+        UsageError: There is no such recording, or no such workflow is loaded.
+    """
+    parent = _parent(run)
+    target = target or _target(parent)
+    require_addressed(parent, change)
+    code = code_version or code_of(inspect.unwrap(target))
+    mode = Mode(mode)
+    plan = replace(
+        _plan(mode, place, sink, code),
+        resolver=_ControlAnswers(
+            parent, change, same_code=code is not None and code == parent.run.code_version, arms=arm, mode=mode
+        ),
+        parent_run_id=parent.run.id,
+        arm=control_arm(parent, change, number),
+        dry=True,
+        metadata={"control": number, "at": change.at},
+    )
+    outcome = _execute(target, recorded_input(parent), plan, parent=parent)
+    diff = settled(outcome.diff, outcome.run, arm)
+    return replace(outcome, diff=diff, drift=drift(outcome.run, [parent, *arm]))
+
+
+class _ControlAnswers(ForkAnswers):
+    """As a fork's, but the parent answers no call from the first difference on, and no body around one is skipped."""
+
+    def __init__(
+        self, parent: Recording, change: Change, *, same_code: bool, arms: Sequence[Recording], mode: Mode
+    ) -> None:
+        super().__init__(
+            _without_fresh(parent, Reach(parent, change)),
+            change=change,
+            same_code=same_code,
+            arms=arms,
+            errors=mode is Mode.REPLAY,
+        )
+        # Of the whole parent: what lies in a tool's body is told by the calls that were left out.
+        self._touched = frozenset(step_id for layer in (*arms, parent) for step_id in touched_steps(layer, change))
+
+
+def _without_fresh(parent: Recording, reach: Reach) -> Recording:
+    fresh = reach.fresh()
+    callers = {message.step_id for message in parent.messages if message.id in fresh}
+    running = set(callers)
+    for step_id in callers:
+        if step_id in reach.by_id:
+            running.update(reach.around(reach.by_id[step_id]))
+    return replace(
+        parent,
+        messages=tuple(message for message in parent.messages if message.id not in fresh),
+        # A mutated step is one whose body always runs.
+        steps=tuple(replace(step, mutated=True) if step.id in running else step for step in parent.steps),
+    )

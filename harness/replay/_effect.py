@@ -1,0 +1,96 @@
+"""Where a change first makes a difference in a recorded run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
+
+from harness.record import MessageRecord, Recording, StepRecord
+from harness.replay._resolver import _touched as touched_steps
+from harness.replay._resolver import _users as prompt_users
+from harness.session import Change
+
+
+class Reach:
+    """What of a recorded run a change reaches, told from the recording alone."""
+
+    def __init__(self, parent: Recording, change: Change) -> None:
+        self._parent, self._change = parent, change
+        self.by_id = {step.id: step for step in parent.steps}
+        self.addressed = {
+            step.id
+            for step in parent.steps
+            if step.kind != "tool" and change.addresses(step.scope, step.name, step.occurrence)
+        }
+        """Ids of the steps that the change names."""
+        self.touched = frozenset(touched_steps(parent, change))
+        """Ids of the steps whose bodies have to run: those that it alters, and all around them."""
+        self.inside = frozenset(below(parent.steps, self.addressed))
+        """Ids of the named steps and of all inside them."""
+        self.direct = self._direct()
+        """Ids of the steps that it alters, without those that only stand around them."""
+        self.effect = self._effect()
+        """Place in the run's order at which it first makes a difference; ``None`` when it makes none."""
+
+    @property
+    def first(self) -> StepRecord | None:
+        """The step in which it first makes a difference; the first named one when it makes none."""
+        if self._change.kind in {"model", "param"} and self.effect is not None:
+            step_id = next(message.step_id for message in self._parent.messages if message.seq == self.effect)
+            return self.by_id.get(step_id or "")
+        return next((step for step in self._parent.steps if step.id in (self.direct or self.addressed)), None)
+
+    def alters(self, message: MessageRecord) -> bool:
+        """Whether the change alters this very call, wherever it leads."""
+        change = self._change
+        if change.kind == "prompt":
+            return message.prompt_name == change.name and message.step_id in self.touched
+        if message.step_id not in self.inside:
+            return False
+        if change.kind == "model":
+            return message.model is not None and message.model != change.value
+        if change.kind == "param":
+            return bool(message.params.get(change.name) != change.value)
+        return False
+
+    def around(self, step: StepRecord) -> Iterator[str]:
+        """Ids of the steps around one."""
+        at = step.parent_id
+        while at is not None:
+            yield at
+            outer = self.by_id.get(at)
+            at = outer.parent_id if outer else None
+
+    def fresh(self) -> frozenset[str]:
+        """Ids of the calls from the first difference on, without those of steps that were under way beside it."""
+        first = self.first
+        if first is None:
+            return frozenset()
+        start = first.seq if self.effect is None else self.effect
+        outer = {first.id, *self.around(first)}
+        earlier = {step.id for step in self._parent.steps if step.seq < start and step.id not in outer}
+        beside = frozenset(below(self._parent.steps, earlier))
+        return frozenset(
+            message.id for message in self._parent.messages if message.seq >= start and message.step_id not in beside
+        )
+
+    def _direct(self) -> frozenset[str]:
+        if self._change.kind == "prompt":
+            return frozenset(prompt_users(self._parent, self._change.name) & self.touched)
+        parents = {self.by_id[one].parent_id for one in self.touched if one in self.by_id}
+        return frozenset(self.addressed | {one for one in self.touched if one not in parents})
+
+    def _effect(self) -> int | None:
+        if self._change.kind in {"model", "param"}:
+            return min((message.seq for message in self._parent.messages if self.alters(message)), default=None)
+        return min((self.by_id[one].seq for one in self.direct if one in self.by_id), default=None)
+
+
+def below(steps: Iterable[StepRecord], tops: AbstractSet[str]) -> Iterator[str]:
+    """Ids of these steps and all inside them; steps come in order of start, so that parents come first."""
+    found = set(tops)
+    yield from tops
+    for step in steps:
+        if step.parent_id in found and step.id not in found:
+            found.add(step.id)
+            yield step.id

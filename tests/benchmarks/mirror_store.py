@@ -1,0 +1,41 @@
+"""What the benchmarks of the mirror share: a store full of runs, and a Langfuse in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+from measuring import HERE
+
+from harness.mirror import Project
+
+
+def fleet() -> ModuleType:
+    """The helpers of the mirror's acceptance tests: the benchmarks send the same runs."""
+    path = Path(HERE).parent / "acceptance" / "mirror" / "conftest.py"
+    spec = importlib.util.spec_from_file_location("mirror_fleet", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def double() -> Iterator[Project]:
+    """A project on a loopback Langfuse whose CPU is not counted."""
+    command = [sys.executable, str(HERE / "langfuse_double.py")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdin is not None
+        try:
+            url, public_key, secret_key = child.stdout.readline().split()
+            yield Project(public_key=public_key, secret_key=secret_key, base_url=url)
+        finally:
+            child.stdin.close()
