@@ -10,9 +10,22 @@ from rich.text import Text
 from rich.tree import Tree
 
 from harness.cli._app import JsonOption, app, console, print_json, visible
+from harness.cli._controls import Controls, controls_json, failed, print_controls, run_controls
+from harness.cli._diff import diff_json, print_diff
+from harness.cli._plan import show_plan
 from harness.errors import UsageError
 from harness.record import MessageRecord, Recording, StepRecord
-from harness.replay import Counts, RunOutcome, code_version, compare, content, fork_run, load_target, replay_run
+from harness.replay import (
+    Counts,
+    RunOutcome,
+    code_version,
+    compare,
+    content,
+    fork_run,
+    load_target,
+    plan_fork,
+    replay_run,
+)
 from harness.session import Change, process_store, require_usable
 from harness.store import RunStatus, RunSummary
 
@@ -186,20 +199,35 @@ def replay(run: RunArgument, *, target: TargetOption, code: CodeOption = "", jso
     _show(outcome, json=json)
 
 
+_AT = (
+    "Address of the step to fork at, e.g. draft or plan/search#1; without it the whole run. "
+    "draft~0 is the first model call made in draft itself, ~2 the third one outside any step."
+)
+_SET = (
+    "The one change: prompt:NAME=@FILE or =langfuse:NAME@LABEL, model=NAME, param:NAME=VALUE, input:NAME=…, output=…, "
+    "tool:NAME=@RESULT.json (its result), tool-version:NAME=V, tool-schema:NAME=@SCHEMA.json, "
+    "request:/messages/0/content=@FILE (a JSON pointer into the request), or code (what is edited is the change)."
+)
+
+
 @run_app.command("fork")
 def fork(
     run: RunArgument,
     *,
     target: TargetOption,
-    at: Annotated[str, typer.Option("--at", help="Address of the step to fork at, e.g. draft or plan/search#1.")],
-    set_: Annotated[
-        str,
-        typer.Option(
-            "--set", help="The one change: prompt:NAME=@FILE or =langfuse:NAME@LABEL, model=NAME, input:NAME=…"
-        ),
-    ],
+    set_: Annotated[str, typer.Option("--set", help=_SET)],
+    at: Annotated[str, typer.Option("--at", help=_AT)] = "",
+    allow: Annotated[
+        bool, typer.Option("--allow", help="Go on where the code itself gives something else; the result says what.")
+    ] = False,
     code: CodeOption = "",
     mode: Annotated[str, typer.Option(help="auto calls the provider for what is new; replay never does.")] = "auto",
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only say what would be reused, run and kept dry, and about what it costs.")
+    ] = False,
+    controls: Annotated[
+        int, typer.Option(min=0, metavar="K", help="Also fork K times with nothing changed, to tell it from jitter.")
+    ] = 0,
     json: JsonOption = False,
 ) -> None:
     """Run a finished run again with exactly one change; only what the change touches is executed.
@@ -207,15 +235,40 @@ def fork(
     Example: goldfork run fork triage --target app:triage --at draft --set prompt:draft=@new.txt
     """
     parent = require_usable(_recording(run))
+    if plan:
+        show_plan(
+            plan_fork(
+                parent,
+                Change.parse(set_, at=at).rooted(parent.run.workflow),
+                target=load_target(target),
+                code_version=code_version(code) if code else None,
+            ),
+            json=json,
+        )
+        return
+    change, function = Change.parse(set_, at=at).rooted(parent.run.workflow), load_target(target)
+    version = code_version(code) if code else None
     outcome = fork_run(
         parent,
-        target=load_target(target),
-        change=Change.parse(set_, at=at),
+        target=function,
+        change=change,
         mode=mode,
         sink=process_store(),
-        code_version=code_version(code) if code else None,
+        code_version=version,
+        allow_undeclared=allow,
     )
-    _show(outcome, json=json)
+    beside = None
+    if controls and outcome.status == "ok":
+        beside = run_controls(
+            parent,
+            change=change,
+            count=controls,
+            target=function,
+            sink=process_store(),
+            mode=mode,
+            code_version=version,
+        )
+    _show(outcome, json=json, controls=beside)
 
 
 @run_app.command("diff")
@@ -224,9 +277,9 @@ def diff(run: RunArgument, other: RunArgument, *, json: JsonOption = False) -> N
     ours, theirs = _recording(other), _recording(run)
     result = compare(ours, theirs)
     if json:
-        print_json({"run": ours.run.id, "parent": theirs.run.id, **_diff_json(result)})
+        print_json({"run": ours.run.id, "parent": theirs.run.id, **diff_json(result)})
         return
-    _print_diff(result)
+    print_diff(result)
 
 
 def _recording(ref: str) -> Recording:
@@ -238,11 +291,11 @@ def _recording(ref: str) -> Recording:
     return recording
 
 
-def _show(outcome: RunOutcome, *, json: bool) -> None:
+def _show(outcome: RunOutcome, *, json: bool, controls: Controls | None = None) -> None:
     if json:
-        print_json(outcome_json(outcome))
+        print_json(outcome_json(outcome) | (controls_json(controls, outcome) if controls else {}))
     else:
-        _print_diff(outcome.diff)
+        print_diff(outcome.diff)
         counts = outcome.counts
         console().print(
             f"steps: {counts.steps_reused} reused, {counts.steps_run} run · tools: {counts.tools_answered} answered, "
@@ -251,7 +304,11 @@ def _show(outcome: RunOutcome, *, json: bool) -> None:
         )
         for line in (*outcome.misses, *([outcome.error] if outcome.error and not outcome.misses else [])):
             console().print(visible(line), style="red", markup=False)
-    if outcome.status != "ok":
+        for line in outcome.undeclared:
+            console().print(visible(f"undeclared change: {line}"), style="yellow", markup=False)
+        if controls is not None:
+            print_controls(controls, outcome)
+    if outcome.status != "ok" or (controls is not None and failed(controls.trials)):
         raise typer.Exit(1)
 
 
@@ -275,35 +332,11 @@ def outcome_json(outcome: RunOutcome) -> dict[str, Any]:
         "status": outcome.status,
         "error": outcome.error,
         "missing": list(outcome.misses),
-        **_diff_json(outcome.diff),
+        **diff_json(outcome.diff),
         "tokens": tokens,
         "unknown_usage": {"spent": counts.unknown_spent, "saved": counts.unknown_saved},
         "cost": {**money, "currency": counts.currency},
         "provider_calls": counts.provider_calls,
-        # Null is unknown: the null replay that looks for undeclared changes is not made yet.
-        "undeclared": list(outcome.undeclared) or None,
+        "undeclared": list(outcome.undeclared),
         "drift": list(outcome.drift),
     }
-
-
-def _diff_json(diff: Any) -> dict[str, Any]:
-    keys = ("key", "name", "scope", "occurrence", "state", "input_hash", "output_hash", "equal")
-    return {
-        "steps": [{key: getattr(step, key) for key in keys} for step in diff.steps],
-        "first_divergence": diff.first_divergence,
-    }
-
-
-def _print_diff(diff: Any) -> None:
-    table = Table(box=None, header_style="bold")
-    for title in ("step", "state", "output"):
-        table.add_column(title)
-    words = {True: "equal", False: "[yellow]differs[/]", None: "-"}
-    for step in diff.steps:
-        table.add_row(Text(visible(step.address)), step.state, words[step.equal])
-    out = console()
-    out.print(table)
-    first = diff.first_divergence
-    out.print(visible(f"first divergence: {first}") if first else "no step differs", markup=False)
-    for change in diff.output:
-        out.print(visible(f"  {change.path}: {change.kind}"), markup=False)

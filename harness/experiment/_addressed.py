@@ -8,7 +8,7 @@ from dataclasses import replace
 from harness.errors import ChangeError
 from harness.experiment._values import TrialResult
 from harness.record import Recording
-from harness.replay import RunOutcome, require_addressed
+from harness.replay import RunOutcome, require_addressed, require_uniform
 from harness.session import Change
 
 _NAMED = 20
@@ -34,6 +34,9 @@ def require_some_addressed(recordings: Iterable[Recording | None], change: Chang
     """
     if change is None:
         return
+    if change.kind == "request":
+        recordings = list(recordings)
+        require_uniform([recording for recording in recordings if recording is not None], change)
     first: ChangeError | None = None
     for recording in recordings:
         try:

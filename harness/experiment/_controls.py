@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from harness.dataset import GoldenDataset
 from harness.errors import ChangeError, UsageError
 from harness.experiment._executor import in_thread
+from harness.experiment._options import EvalOptions
 from harness.experiment._pricing import priced_outcome
 from harness.experiment._scoring import Scored, Scorer, newly_answered
+from harness.experiment._setting import Job, Setting
 from harness.experiment._values import ControlTrial
 from harness.record import Recording
 from harness.replay import (
@@ -25,11 +27,6 @@ from harness.replay import (
 )
 from harness.score import Score
 from harness.session import Change
-
-if TYPE_CHECKING:
-    from harness.dataset import GoldenDataset
-    from harness.experiment._options import EvalOptions
-    from harness.experiment._trial import Job, Setting
 
 Attempt = Callable[[Sequence[RunOutcome]], RunOutcome]
 """One attempt at a run, given the failed ones before it."""
@@ -108,6 +105,11 @@ async def control_trials(
     return tuple(found)
 
 
+def answers_of(run: Recording) -> Recording:
+    """A failed attempt without the tool calls that failed with it, which are made again."""
+    return replace(run, steps=tuple(step for step in run.steps if step.kind != "tool" or step.status == "ok"))
+
+
 def _attempt(job: Job, setting: Setting, parent: Recording, *, change: Change, number: int) -> Attempt:
     def attempt(failed: Sequence[RunOutcome]) -> RunOutcome:
         options = setting.options
@@ -120,7 +122,7 @@ def _attempt(job: Job, setting: Setting, parent: Recording, *, change: Change, n
             number=number,
             target=setting.target,
             mode="auto" if failed or options.mode == "live" else options.mode,
-            arm=[*(one.run for one in reversed(failed)), *([own] if own is not None else [])],
+            arm=[*(answers_of(one.run) for one in reversed(failed)), *([own] if own is not None else [])],
             place=Place(case=job.case.id, trial=job.trial, experiment=setting.id),
             sink=setting.sink,
             code_version=setting.code_version,

@@ -20,8 +20,9 @@ from harness.experiment._executor import Executor, LocalExecutor, in_thread
 from harness.experiment._gate import INTERRUPTED, rule, trial_scores
 from harness.experiment._options import EvalOptions, Progress, Watcher
 from harness.experiment._pace import Pace
+from harness.experiment._setting import Job, Setting
 from harness.experiment._summary import summarise
-from harness.experiment._trial import Job, Setting, plan_jobs, require_cases, run_trial
+from harness.experiment._trial import plan_jobs, require_cases, run_trial
 from harness.experiment._values import ExperimentResult, TrialResult
 from harness.replay import Counts, code_version, load_target
 from harness.session import new_id

@@ -4,58 +4,27 @@ from __future__ import annotations
 
 import functools
 import itertools
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from harness.dataset import Case, GoldenDataset
 from harness.errors import ChangeError, LiveCallForbidden, UsageError
 from harness.experiment._addressed import marked, not_addressed
-from harness.experiment._controls import Attempt, by_name, control_trials, recorded_scores
-from harness.experiment._evaluators import LoadedEvaluator
+from harness.experiment._controls import Attempt, answers_of, by_name, control_trials, recorded_scores
 from harness.experiment._executor import in_thread
 from harness.experiment._options import EvalOptions
-from harness.experiment._pace import Pace, TooLong
+from harness.experiment._pace import TooLong
 from harness.experiment._pricing import priced_outcome
 from harness.experiment._scoring import Scored, Scorer, newly_answered
+from harness.experiment._setting import Job, Setting
 from harness.experiment._values import ControlTrial, TrialHashes, TrialResult
 from harness.record import RECORDED, Recording
 from harness.replay import Counts, Place, RunOutcome, compare, count_attempts, fork_run, live_run, replay_run
-from harness.score import Score
-from harness.session import Change, Sink
+from harness.session import Change
 
 _ROLE = "target"
 """Who calls, when it is not an evaluator."""
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What is to be done: one case, one repetition."""
-
-    case: Case
-    trial: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """What all trials of an experiment share."""
-
-    id: str
-    dataset: GoldenDataset
-    options: EvalOptions
-    target: Callable[..., Any]
-    evaluators: tuple[LoadedEvaluator, ...]
-    sink: Sink
-    code_version: str | None
-    """Digest of the code under evaluation; a fork skips a step only if it equals the recording's."""
-    baseline: Mapping[tuple[str, int], Mapping[str, Score]]
-    """Accepted scores by case and trial, then by name."""
-    baseline_hashes: Mapping[tuple[str, int], TrialHashes] | None
-    """What the accepted baseline's trials gave, ``None`` without a baseline."""
-    pace: Pace
-    saving: threading.Lock = field(default_factory=threading.Lock)
-    """Held while a case file is rewritten, which trials of one case would do at the same time."""
 
 
 def require_cases(dataset: GoldenDataset) -> None:
@@ -185,13 +154,15 @@ def _outcome(job: Job, setting: Setting, parent: Recording | None, failed: Seque
     place = Place(case=job.case.id, trial=job.trial, experiment=setting.id)
     common: dict[str, Any] = {"place": place, "sink": setting.sink, "code_version": setting.code_version}
     mode = "auto" if failed or options.mode == "live" else options.mode
-    earlier = [_answers_of(outcome.run) for outcome in reversed(failed)]
+    earlier = [answers_of(outcome.run) for outcome in reversed(failed)]
     unaddressed = any(not_addressed(outcome, change) for outcome in failed)
     if change is not None and parent is not None and not unaddressed:
         own = setting.dataset.recording(job.case.id, arm=change.arm, trial=job.trial)
         arms = [*earlier, *([own] if own is not None and options.mode != "live" else [])]
         try:
-            outcome = fork_run(parent, target=setting.target, change=change, mode=mode, arm=arms, **common)
+            # Where the code has changed as well, the report says so of each case.
+            common_fork = {**common, "allow_undeclared": True}
+            outcome = fork_run(parent, target=setting.target, change=change, mode=mode, arm=arms, **common_fork)
         except ChangeError as reason:
             # Other cases may have what this one lacks; here the change leaves everything as it was.
             outcome = replay_run(parent, target=setting.target, mode=mode, earlier=earlier, **common)
@@ -206,11 +177,6 @@ def _outcome(job: Job, setting: Setting, parent: Recording | None, failed: Seque
         outcome = live_run(setting.target, job.case.input, parent=parent, **common)
     outcome = priced_outcome(outcome, setting.dataset.prices)
     return replace(outcome, counts=count_attempts([[one.run] for one in (*failed, outcome)]))
-
-
-def _answers_of(run: Recording) -> Recording:
-    """A failed attempt without the tool calls that failed with it, which are made again."""
-    return replace(run, steps=tuple(step for step in run.steps if step.kind != "tool" or step.status == "ok"))
 
 
 def _refuse_keyless(outcome: RunOutcome, job: Job) -> None:

@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import json
 import os
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import Any, NoReturn
 
+from harness.canonical import RequestKeys
 from harness.errors import (
     DatasetMissing,
     GoldforkError,
@@ -24,8 +26,9 @@ from harness.errors import (
 from harness.gateway._explain import explain
 from harness.gateway._live import LiveCall
 from harness.gateway._outgoing import Outgoing
+from harness.gateway._renamed import find_renamed, minted_ids
 from harness.gateway._served import Served, serve
-from harness.record import VolatileRecord, view_response
+from harness.record import VolatileRecord
 from harness.session import Call, Frame, Mode, RunState, call_frame, lost_from
 
 FORBID_LIVE = "GOLDFORK_FORBID_LIVE"
@@ -96,7 +99,8 @@ def _frame(outgoing: Outgoing) -> Frame:
 def _model_call(outgoing: Outgoing, frame: Frame, mode: Mode, *, local: bool = False) -> LiveCall | Served:
     run = frame.run
     run.keep_secret(outgoing.credentials.forms)
-    keys = outgoing.keys(declared(list(run.volatile), frame.scope))
+    volatile = declared(list(run.volatile), frame.scope)
+    keys = outgoing.keys(volatile)
     earlier = _last.get()
     if outgoing.retry and earlier is not None and _same(earlier, frame, keys.exact):
         if isinstance(earlier, LiveCall):
@@ -120,6 +124,8 @@ def _model_call(outgoing: Outgoing, frame: Frame, mode: Mode, *, local: bool = F
             _miss(run, RecordingMissing, f"message {answer.message.id!r} has lost its content: {error}")
         remember(served, served.exchange.status)
         return served
+    if mode is not Mode.LIVE and (renamed := _renamed(call, frame, outgoing, keys, volatile)) is not None:
+        return renamed
     if mode is Mode.REPLAY:
         used = resolver.recorded(call) if resolver is not None else 0
         kind = RecordingExhausted if used else RecordingMissing
@@ -127,6 +133,25 @@ def _model_call(outgoing: Outgoing, frame: Frame, mode: Mode, *, local: bool = F
     if not local:
         _may_go_out(outgoing, run)
     return LiveCall(frame, outgoing, keys, call.occurrence)
+
+
+_renaming = threading.Lock()
+"""Two calls at once are not given the same recorded answer."""
+
+
+def _renamed(
+    call: Call, frame: Frame, outgoing: Outgoing, keys: RequestKeys, volatile: list[tuple[str, str]]
+) -> Served | None:
+    with _renaming:
+        found = find_renamed(call, frame.run, outgoing, volatile)
+        if found is None:
+            return None
+        try:
+            served = serve(found.answer, frame, outgoing, keys, call.occurrence, names=found.names)
+        except DatasetMissing:
+            return None
+    remember(served, served.exchange.status)
+    return served
 
 
 def declared(volatile: Iterable[VolatileRecord], scope: str) -> list[tuple[str, str]]:
@@ -223,34 +248,54 @@ def _may_go_out(outgoing: Outgoing, run: RunState) -> None:
             f"{outgoing.method} {outgoing.path} would go to {_HOSTED} without a key; set OPENAI_API_KEY, "
             "or OPENAI_BASE_URL for a server of your own"
         )
-    identifier = _continues(outgoing.body)
-    if identifier is not None and _from_recording(identifier, run):
-        raise StatefulFork(
-            f"the request continues response {identifier!r}, which came from a recording, so the provider "
-            "cannot be asked to go on from it; send the conversation itself instead of previous_response_id"
-        )
+    for what, identifier in _continues(outgoing.body):
+        if _from_recording(what, identifier, run):
+            raise StatefulFork(
+                f"the request continues {what} {identifier!r}, which came from a recording, so the provider "
+                f"cannot be asked to go on from it; send the conversation itself instead of {_FIELDS[what]}"
+            )
 
 
-def _continues(body: bytes) -> str | None:
-    if b"previous_response_id" not in body:
-        return None
+_FIELDS = {
+    "response": "previous_response_id",
+    "conversation": "conversation",
+    "item": "a reference to an item",
+}
+"""What the provider remembers, and the field of a request that names it."""
+
+
+def _continues(body: bytes) -> Iterator[tuple[str, str]]:
+    """What a request leaves to the provider's memory: a response, a conversation, items."""
+    if not any(word in body for word in (b"previous_response_id", b'"conversation"', b"item_reference")):
+        return
     try:
         data: Any = json.loads(body)
     except (ValueError, RecursionError):
-        return None
-    found = data.get("previous_response_id") if isinstance(data, dict) else None
-    return found if isinstance(found, str) else None
+        return
+    if not isinstance(data, dict):
+        return
+    conversation, items = data.get("conversation"), data.get("input")
+    named = [
+        ("response", data.get("previous_response_id")),
+        ("conversation", conversation.get("id") if isinstance(conversation, dict) else conversation),
+        *(
+            ("item", item.get("id"))
+            for item in (items if isinstance(items, list) else ())
+            if isinstance(item, dict) and item.get("type") == "item_reference"
+        ),
+    ]
+    yield from ((what, identifier) for what, identifier in named if isinstance(identifier, str))
 
 
-def _from_recording(identifier: str, run: RunState) -> bool:
-    resolver = run.plan.resolver
-    for recording in resolver.recordings if resolver is not None else ():
+def _from_recording(what: str, identifier: str, run: RunState) -> bool:
+    for recording in run.plan.resolver.recordings if run.plan.resolver is not None else ():
+        if what != "conversation":
+            if identifier in minted_ids(recording):
+                return True
+            continue
+        # Whatever was said in it since is in the provider's memory, and not what this run has seen.
         for message in recording.messages:
-            answer = message.answer
-            if message.endpoint != "/responses" or answer is None or answer.body_hash is None:
-                continue
             with contextlib.suppress(DatasetMissing):
-                body = recording.read(answer.body_hash)
-                if view_response(message.endpoint, answer, body).response_id == identifier:
+                if ("conversation", identifier) in _continues(recording.read(message.request_hash)):
                     return True
     return False

@@ -105,16 +105,16 @@ def _find(text: str, tokens: Sequence[str]) -> tuple[Span | None, int | None]:
     """
     at = _skip(text, 0)
     span: Span | None = (at, len(text))
-    for number, token in enumerate(tokens):
+    for number, part in enumerate(tokens):
         if span is None:
             return None, None
         start, opening = span[0], text[span[0] : span[0] + 1]
         if opening == "{":
-            span, end = _member(text, start, token)
+            span, end = _member(text, start, part)
             if span is None and number == len(tokens) - 1:
                 return None, end
-        elif opening == "[" and token.isdecimal() and (token == "0" or not token.startswith("0")):
-            span = _element(text, start, int(token))
+        elif opening == "[" and part.isdecimal() and (part == "0" or part[0] != "0"):
+            span = _element(text, start, int(part))
         else:
             span = None
     return span, None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
@@ -11,6 +11,7 @@ from harness.errors import RecordingMissing
 from harness.gateway._live import message_record
 from harness.gateway._outgoing import Outgoing
 from harness.gateway._price import priced, prices_of
+from harness.gateway._renamed import with_names
 from harness.record import Exchange, Hash, MessageRecord
 from harness.session import Answer, Frame, RunState
 
@@ -76,21 +77,40 @@ class Served:
         raise RecordingMissing(text)
 
 
-def serve(answer: Answer, frame: Frame, outgoing: Outgoing, keys: RequestKeys, occurrence: int) -> Served:
-    """Answer a call from the recording, and write that this run got it there."""
+def serve(
+    answer: Answer,
+    frame: Frame,
+    outgoing: Outgoing,
+    keys: RequestKeys,
+    occurrence: int,
+    *,
+    names: Mapping[str, str] | None = None,
+) -> Served:
+    """Answer a call from the recording, and write that this run got it there.
+
+    Args:
+        answer: The recorded message.
+        frame: Where the call was made.
+        outgoing: Its request.
+        keys: Its keys.
+        occurrence: Its number among equal ones.
+        names: What recorded ids are called here, for an answer that was found by renaming them.
+    """
     recorded, run = answer.message, frame.run
     exchange = recorded.answer
     if exchange is None:
         raise RecordingMissing(f"message {recorded.id!r} holds no answer; record its run again")
     begun = run.plan.clock.monotonic()
     body = b"" if exchange.body_hash is None else answer.recording.read(exchange.body_hash)
+    if names:
+        exchange, body = with_names(exchange, body, names)
     fresh = message_record(frame, outgoing, keys, occurrence)
     known = replace(
         fresh,
         exchanges=(exchange,),
         streamed=recorded.streamed,
         status=recorded.status,
-        cache_state="recorded",
+        cache_state="recorded" if names is None else "renamed",
         replay_of=recorded.id,
         model_served=recorded.model_served,
         system_fingerprint=recorded.system_fingerprint,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from harness.pipeline._rekey import rekeyed
 from harness.record import Hash, MessageRecord, Record, Recording, StepRecord, VolatileRecord
-from harness.session import FetchedPrompt, Frame, RunState, StepAnswer, new_id
+from harness.session import FetchedPrompt, Frame, RunState, StepAnswer, Subtrees, new_id
 
 
 def take_over(frame: Frame, answer: StepAnswer) -> tuple[list[Record], dict[Hash, bytes]]:
@@ -16,18 +16,12 @@ def take_over(frame: Frame, answer: StepAnswer) -> tuple[list[Record], dict[Hash
     Every copy is numbered by this run's own count, as if its body had run here.
     """
     run, recording = frame.run, answer.recording
+    index = answer.subtrees or Subtrees(recording)
+    below = index.below(answer.step)
     ids = {answer.step.id: frame.step.record.id}
-    all_of_it: list[StepRecord | MessageRecord] = [*recording.steps, *recording.messages]
-    below: list[StepRecord | MessageRecord] = []
-    for item in sorted(all_of_it, key=lambda item: item.seq):
-        if isinstance(item, MessageRecord):
-            if item.step_id in ids:
-                below.append(item)
-        elif item.parent_id in ids and item.id not in ids:
-            ids[item.id] = new_id()
-            below.append(item)
-    before = list(run.volatile)
-    drawn = _volatile(frame, recording, ids)
+    ids |= {item.id: new_id() for item in below if isinstance(item, StepRecord)}
+    before = list(run.volatile) if below else []
+    drawn = _volatile(frame, index, ids)
     _freeze_prompts(run, recording, drawn.values())
 
     def taken(count: int) -> list[VolatileRecord]:
@@ -40,8 +34,10 @@ def take_over(frame: Frame, answer: StepAnswer) -> tuple[list[Record], dict[Hash
         else:
             body = recording.read(item.request_hash)
             records.append(_message(run, rekeyed(item, body, recording.volatile, taken), ids))
-    blobs = {digest: recording.read(digest) for record in (answer.step, *records) for digest in _content(record)}
-    return records, blobs
+    # The step's own input is the one it is given here.
+    made = [digest for digest in (answer.step.output_hash, answer.step.output_order) if digest]
+    made += [digest for record in records for digest in _content(record)]
+    return records, {digest: recording.read(digest) for digest in made}
 
 
 def _step(run: RunState, step: StepRecord, ids: dict[str, str]) -> StepRecord:
@@ -72,15 +68,10 @@ def _message(run: RunState, message: MessageRecord, ids: dict[str, str]) -> Mess
     )
 
 
-def _volatile(frame: Frame, recording: Recording, ids: dict[str, str]) -> dict[int, VolatileRecord]:
+def _volatile(frame: Frame, index: Subtrees, ids: dict[str, str]) -> dict[int, VolatileRecord]:
     """Copies of the values that were drawn in these steps, by their place in the recording."""
-    run, below = frame.run, f"{frame.scope}/"
-    values = [
-        (place, value)
-        for place, value in enumerate(recording.volatile)
-        # The scope alone would take over what other visits drew; it stands in where no step was recorded.
-        if value.step_id in ids or (value.step_id is None and f"{value.scope}/".startswith(below))
-    ]
+    run = frame.run
+    values = index.drawn(set(ids), frame.scope)
     # Parallel steps of one scope may have been written in another order than they were numbered in.
     values.sort(key=lambda entry: entry[1].occurrence)
     return {

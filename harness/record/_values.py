@@ -102,8 +102,8 @@ class StepRecord:
     determinism: Determinism | None = None
     ttl: float | None = None
     version: str | None = None
-    """Of a tool: its version tag. Of other steps: digest of what the body hangs on besides its arguments (code, helpers,
-    globals, closures), ``None`` where that cannot be told."""
+    """Of a tool: its version tag. Of other steps: digest of what the body hangs on besides its arguments (code,
+    helpers, globals, closures), ``None`` where that cannot be told."""
     input_hash: Hash | None = None
     output_hash: Hash | None = None
     """Snapshot hashes; ``None`` when the value could not be serialised."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
@@ -62,6 +63,8 @@ def control_run(
     """
     parent = _parent(run)
     target = target or _target(parent)
+    change = change.rooted(parent.run.workflow)
+    change = change.rooted(parent.run.workflow)
     require_addressed(parent, change)
     code = code_version or code_of(inspect.unwrap(target))
     mode = Mode(mode)
@@ -86,27 +89,22 @@ class _ControlAnswers(ForkAnswers):
     def __init__(
         self, parent: Recording, change: Change, *, same_code: bool, arms: Sequence[Recording], mode: Mode
     ) -> None:
+        reach = Reach(parent, change)
+        fresh = reach.fresh()
         super().__init__(
-            _without_fresh(parent, Reach(parent, change)),
+            replace(parent, messages=tuple(message for message in parent.messages if message.id not in fresh)),
             change=change,
             same_code=same_code,
             arms=arms,
             errors=mode is Mode.REPLAY,
+            running=_around_calls(parent, reach, fresh),
         )
         # Of the whole parent: what lies in a tool's body is told by the calls that were left out.
         self._touched = frozenset(step_id for layer in (*arms, parent) for step_id in touched_steps(layer, change))
 
 
-def _without_fresh(parent: Recording, reach: Reach) -> Recording:
-    fresh = reach.fresh()
+def _around_calls(parent: Recording, reach: Reach, fresh: AbstractSet[str]) -> frozenset[str]:
+    """Ids of the steps that make these calls, and of all around them."""
     callers = {message.step_id for message in parent.messages if message.id in fresh}
-    running = set(callers)
-    for step_id in callers:
-        if step_id in reach.by_id:
-            running.update(reach.around(reach.by_id[step_id]))
-    return replace(
-        parent,
-        messages=tuple(message for message in parent.messages if message.id not in fresh),
-        # A mutated step is one whose body always runs.
-        steps=tuple(replace(step, mutated=True) if step.id in running else step for step in parent.steps),
-    )
+    steps = [reach.by_id[caller] for caller in callers if caller in reach.by_id]
+    return frozenset(one for step in steps for one in (step.id, *reach.around(step)))

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 
 from harness.record import MessageRecord, Recording, StepRecord
 from harness.replay._resolver import _touched as touched_steps
 from harness.replay._resolver import _users as prompt_users
-from harness.session import Change
+from harness.session import REQUEST_KINDS, Change
+
+_TOOL_KINDS = frozenset({"tool", "tool-version", "refresh"})
 
 
 class Reach:
     """What of a recorded run a change reaches, told from the recording alone."""
 
     def __init__(self, parent: Recording, change: Change) -> None:
+        change = change.rooted(parent.run.workflow)
         self._parent, self._change = parent, change
         self.by_id = {step.id: step for step in parent.steps}
         self.addressed = {
@@ -23,10 +27,14 @@ class Reach:
             if step.kind != "tool" and change.addresses(step.scope, step.name, step.occurrence)
         }
         """Ids of the steps that the change names."""
-        self.touched = frozenset(touched_steps(parent, change))
-        """Ids of the steps whose bodies have to run: those that it alters, and all around them."""
         self.inside = frozenset(below(parent.steps, self.addressed))
         """Ids of the named steps and of all inside them."""
+        self.calls = frozenset(self._tool_calls())
+        """Ids of the tool calls whose result, version or freshness it is about."""
+        self.touched = frozenset(touched_steps(parent, change)).union(
+            *(self.around(self.by_id[call]) for call in self.calls)
+        )
+        """Ids of the steps whose bodies have to run: those that it alters, and all around them."""
         self.direct = self._direct()
         """Ids of the steps that it alters, without those that only stand around them."""
         self.effect = self._effect()
@@ -35,7 +43,7 @@ class Reach:
     @property
     def first(self) -> StepRecord | None:
         """The step in which it first makes a difference; the first named one when it makes none."""
-        if self._change.kind in {"model", "param"} and self.effect is not None:
+        if self._change.kind in REQUEST_KINDS and self.effect is not None:
             step_id = next(message.step_id for message in self._parent.messages if message.seq == self.effect)
             return self.by_id.get(step_id or "")
         return next((step for step in self._parent.steps if step.id in (self.direct or self.addressed)), None)
@@ -47,11 +55,30 @@ class Reach:
             return message.prompt_name == change.name and message.step_id in self.touched
         if message.step_id not in self.inside:
             return False
+        if change.message is not None and message.id not in self._numbered(change.message):
+            return False
         if change.kind == "model":
             return message.model is not None and message.model != change.value
         if change.kind == "param":
             return bool(message.params.get(change.name) != change.value)
-        return False
+        return change.kind in REQUEST_KINDS
+
+    def _numbered(self, number: int) -> set[str]:
+        """Ids of the calls that are the so-and-so-many-th made in a named step itself, from 0."""
+        own: defaultdict[str, list[str]] = defaultdict(list)
+        for message in self._parent.messages:
+            if message.step_id in self.addressed:
+                own[message.step_id].append(message.id)
+        return {ids[number] for ids in own.values() if number < len(ids)}
+
+    def _tool_calls(self) -> Iterator[str]:
+        change = self._change
+        if change.kind not in _TOOL_KINDS:
+            return
+        names = {change.name} if change.kind != "refresh" else set(change.value)
+        for step in self._parent.steps:
+            if step.kind == "tool" and step.id in self.inside and step.name in names:
+                yield step.id
 
     def around(self, step: StepRecord) -> Iterator[str]:
         """Ids of the steps around one."""
@@ -77,11 +104,15 @@ class Reach:
     def _direct(self) -> frozenset[str]:
         if self._change.kind == "prompt":
             return frozenset(prompt_users(self._parent, self._change.name) & self.touched)
+        if self.calls:
+            return frozenset(outer for call in self.calls if (outer := self.by_id[call].parent_id) is not None)
         parents = {self.by_id[one].parent_id for one in self.touched if one in self.by_id}
         return frozenset(self.addressed | {one for one in self.touched if one not in parents})
 
     def _effect(self) -> int | None:
-        if self._change.kind in {"model", "param"}:
+        if self.calls:
+            return min(self.by_id[call].seq for call in self.calls)
+        if self._change.kind in REQUEST_KINDS:
             return min((message.seq for message in self._parent.messages if self.alters(message)), default=None)
         return min((self.by_id[one].seq for one in self.direct if one in self.by_id), default=None)
 

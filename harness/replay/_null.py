@@ -86,8 +86,8 @@ def look(outcome: RunOutcome, parent: Recording, again: Again) -> NullReplay:
         if swapped is not None and _reordered(again(), parent) == swapped:
             first, second = swapped
             found.append(f"step {first!r} now starts before {second!r}, which came first when it was recorded")
-    elif _unsteady(outcome, second := again()):
-        found.insert(0, _how_unsteady(outcome, second))
+    elif _unsteady(outcome, other := again()):
+        found.insert(0, _how_unsteady(outcome, other))
     return NullReplay(undeclared=tuple(found))
 
 
@@ -116,7 +116,7 @@ def _differing(outcome: RunOutcome, parent: Recording) -> Iterator[str]:
             traces = " and it changed an argument or left traces" if diff.address in mutated else ""
             yield f"{_output(diff)}{traces}"
     ours, theirs = outcome.run.run, parent.run
-    if ended and outcome.diff.output_equal is False:
+    if ended and outcome.diff.output_equal is False and theirs.output_hash is not None:
         place = outcome.diff.output[0].path if outcome.diff.output else "$"
         yield (
             f"the workflow's output has hash {_short(ours.output_hash)}, recorded {_short(theirs.output_hash)} "

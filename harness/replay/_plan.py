@@ -93,6 +93,8 @@ def plan_fork(
         ChangeError: The run has no such step, or does not use such a prompt.
         UsageError: The run's costs are in several currencies.
     """
+    change = change.rooted(parent.run.workflow)
+    change = change.rooted(parent.run.workflow)
     require_addressed(parent, change)
     target = target or registered(parent.run.workflow)
     if code_version is None and target is not None:
@@ -203,6 +205,8 @@ class _Plot:
         if step.id not in self._reach.direct:
             inner = next((one for one in self._ordered(self._reach.direct) if step.id in self._reach.around(one)), None)
             return "around what the change addresses" if inner is None else f"around {inner.address!r}"
+        if self._reach.calls:
+            return f"it makes the tool call that the change of {self._change.kind} is about"
         if self._change.kind == "prompt":
             return f"it uses prompt {self._change.name!r}"
         return "the change addresses what it does"
@@ -211,12 +215,16 @@ class _Plot:
         around = self._words.get(step.parent_id or "", "run")
         if around == "not run":
             return "not run", "inside a step whose output the change gives"
+        if step.id in self._reach.calls and self._change.kind == "tool":
+            return "answered", "the change gives its result"
         if step.determinism == "side-effect":
             return "dry", "a side effect: never executed in a fork"
         if around in _SKIPPED:
             return "answered", "inside a step that is skipped whole"
         if step.determinism is None:
             return "called", "it declares no determinism, so the fork stops here unless the step around it is skipped"
+        if step.id in self._reach.calls:
+            return "called", "the change has it called anew"
         if step.id in self._reach.touched:
             return "called", "its body holds what the change addresses"
         if around in _MAYBE or self._after(step):

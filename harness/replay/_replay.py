@@ -369,7 +369,7 @@ def _call(target: Callable[..., Any], inputs: Any, *, bare: bool) -> Any:
     """Call a workflow, or a plain function as one, with an object of parameters or a single argument."""
     if getattr(target, "__goldfork__", None) != "workflow":
         target = _as_workflow(target, _BARE if bare else getattr(target, "__name__", "target"))
-    args, kwargs = arguments(target, inputs)
+    args, kwargs = ((), {}) if bare and inputs is None else arguments(target, inputs)
     result = target(*args, **kwargs)
     if inspect.isawaitable(result):
         return _in_own_loop(_await(result))

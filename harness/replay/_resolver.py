@@ -6,18 +6,34 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from functools import lru_cache
 
 from harness.pipeline import NotReusable, restore
 from harness.record import Recording, StepRecord, VolatileRecord
-from harness.session import REQUEST_KINDS, Answer, Call, Change, RecordedAnswers, StepAnswer, StepStart, ToolCall
+from harness.session import (
+    REQUEST_KINDS,
+    Answer,
+    Call,
+    Change,
+    RecordedAnswers,
+    StepAnswer,
+    StepStart,
+    Subtrees,
+    ToolCall,
+)
+
+_KEPT = 64
+"""Pieces of content that are kept at hand."""
 
 
 class ForkAnswers:
     """Answers from the fork's own arm first, then from the parent; skips steps that are proven unchanged.
 
     A body is skipped only when the parent's step had the same code version, surroundings (helpers, globals, closures
-    as they stood), name, scope and key (its canonical inputs, those it ignores left out), ended well, changed no argument, and left an output that decodes to an equal
-    value; and when its recorded subtree holds nothing that the change addresses.
+    as they stood), name, scope and key (its canonical inputs, those it ignores left out), ended well, changed no
+    argument, and left an output that decodes to an equal value; and when its recorded subtree holds nothing that the
+    change addresses.
     """
 
     def __init__(
@@ -32,7 +48,9 @@ class ForkAnswers:
         running: AbstractSet[str] = frozenset(),
     ) -> None:
         self._answers = RecordedAnswers(*arms, parent, errors=errors)
-        self._parent = parent
+        # What a step gave is looked at before it is skipped, and handed on after.
+        self._parent = replace(parent, read=lru_cache(maxsize=_KEPT)(parent.read))
+        self._subtrees = Subtrees(parent)
         self._lock = threading.Lock()
         self._visits: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._stale = stale
@@ -81,24 +99,15 @@ class ForkAnswers:
             return None
         if step.environment is None or candidate.environment != step.environment:
             return None
-        answer = StepAnswer(candidate, self._parent)
+        answer = StepAnswer(candidate, self._parent, self._subtrees)
         if not _decodes(answer):
             return None
         with self._lock:
             # Steps in the skipped body are visits too: later equal ones take the next recorded step.
-            for below in _below(self._parent, candidate):
-                self._visits[below.scope, below.key] += 1
+            for below in self._subtrees.below(candidate):
+                if isinstance(below, StepRecord) and below.kind != "tool":
+                    self._visits[below.scope, below.key] += 1
         return answer
-
-
-def _below(recording: Recording, top: StepRecord) -> Iterator[StepRecord]:
-    """The steps inside a step, tools left out; ``steps`` is in order of start, so that parents come first."""
-    ids = {top.id}
-    for step in recording.steps:
-        if step.parent_id in ids:
-            ids.add(step.id)
-            if step.kind != "tool":
-                yield step
 
 
 def _decodes(answer: StepAnswer) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,15 @@ from harness.errors import TargetError
 def load_target(ref: str) -> Callable[..., Any]:
     """Import the pipeline that ``package.module:name`` names; the current folder is searched as well.
 
+    ``burr:package.module:builder`` and ``langgraph:package.module:graph`` name an application of another framework,
+    whose adapter (entry point group ``goldfork.target_adapters``) makes a pipeline of it.
+
     Raises:
         TargetError: The reference has another shape, the import fails, or the name is not callable.
     """
     module_name, colon, name = ref.partition(":")
+    if ":" in name:
+        return _adapted(module_name, name, ref)
     if not colon or not module_name or not name:
         raise TargetError(f"target {ref!r} is not of the form package.module:function")
     here = str(Path.cwd())
@@ -36,3 +42,15 @@ def load_target(ref: str) -> Callable[..., Any]:
     if not callable(found):
         raise TargetError(f"target {ref!r}: module {module_name!r} has no function {name!r}")
     return found  # type: ignore[no-any-return]  # checked to be callable just above
+
+
+def _adapted(adapter: str, rest: str, ref: str) -> Callable[..., Any]:
+    found = {point.name: point for point in entry_points(group="goldfork.target_adapters")}
+    if adapter not in found:
+        known = ", ".join(sorted(found)) or "none"
+        raise TargetError(f"target {ref!r}: there is no adapter {adapter!r}; there are: {known}")
+    try:
+        adapt: Callable[[str], Callable[..., Any]] = found[adapter].load()
+    except ImportError as error:
+        raise TargetError(f"target {ref!r} needs `pip install goldfork[{adapter}]`: {error}") from error
+    return adapt(rest)

@@ -1,6 +1,8 @@
 """Reports: one summary value first, then renderers for people and machines."""
 
 from harness.report._build import build
+from harness.report._counterfactual import GIVEN
+from harness.report._difference import difference as word_difference
 from harness.report._html import render_html
 from harness.report._json import render_json, to_json
 from harness.report._junit import render_junit
@@ -10,6 +12,7 @@ from harness.report._write import renderer, write
 from harness.report.summary import Summary
 
 __all__ = [
+    "GIVEN",
     "Summary",
     "build",
     "render_html",
@@ -20,5 +23,6 @@ __all__ = [
     "renderer",
     "to_json",
     "to_terminal",
+    "word_difference",
     "write",
 ]

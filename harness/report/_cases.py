@@ -142,7 +142,7 @@ def _trial(trial: TrialResult, budget: Budget) -> TrialView:
 
 def _semantic(trial: TrialResult) -> str:
     found = trial.outcome.diff.difference
-    if found is None or found.kind != "content":
+    if found is None or not any(place.kind == "text" for place in found.places):
         return ""
     if found.semantic.cosine is None:
         return found.semantic.note

@@ -33,6 +33,7 @@ from harness.session._runs import (
     require_wire,
     start_run,
 )
+from harness.session._secrets import keep_secret, masked
 from harness.session._state import (
     Frame,
     Mode,
@@ -45,11 +46,10 @@ from harness.session._state import (
     current,
     current_block,
     entered,
-    keep_secret,
     lost_from,
-    masked,
     planned,
 )
+from harness.session._subtrees import Subtrees
 
 __all__ = [
     "CHANGED",
@@ -72,6 +72,7 @@ __all__ = [
     "StepAnswer",
     "StepHandle",
     "StepStart",
+    "Subtrees",
     "SystemClock",
     "ToolCall",
     "branch",

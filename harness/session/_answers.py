@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from harness.record import MessageRecord, Recording, StepRecord, VolatileRecord
+from harness.session._subtrees import Subtrees
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,8 @@ class StepAnswer:
 
     step: StepRecord
     recording: Recording
+    subtrees: Subtrees | None = None
+    """Index of the recording, where many answers come from it."""
 
     def output(self) -> bytes | None:
         """The bytes of the recorded output, dicts in the order they had; ``None`` when it could not be serialised."""

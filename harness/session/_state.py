@@ -22,6 +22,7 @@ from harness.session._change import Change
 from harness.session._clock import Clock, SystemClock
 from harness.session._identity import lane, new_id, process_owner
 from harness.session._prompts import FetchedPrompt
+from harness.session._secrets import masked
 
 
 class Mode(StrEnum):
@@ -89,26 +90,6 @@ class RunPlan:
     def changes(self) -> tuple[Change, ...]:
         """All that is changed against the code as written, oldest first, so that the last one holds."""
         return self.inherited if self.change is None else (*self.inherited, self.change)
-
-
-_secrets_lock = threading.Lock()
-_secrets: frozenset[bytes] = frozenset()
-"""Credentials of this process's clients, known before any call carries one; never written anywhere."""
-
-
-def keep_secret(forms: Iterable[bytes]) -> None:
-    """Star these bytes out of every snapshot and error text of this process from now on."""
-    global _secrets  # noqa: PLW0603 - a client belongs to no run
-    with _secrets_lock:
-        _secrets = _secrets.union(forms)
-
-
-def masked(data: bytes, secrets: frozenset[bytes] = frozenset()) -> bytes:
-    """The bytes with these credentials and those of the process starred out, lengths unchanged."""
-    for form in sorted(_secrets | secrets, key=len, reverse=True):
-        if form in data:
-            data = data.replace(form, b"*" * len(form))
-    return data
 
 
 class RunState:

@@ -3,10 +3,10 @@
     .venv/bin/pip install 'apache-burr>=0.43,<0.44' 'langgraph>=1.2,<1.3'
     .venv/bin/python tests/benchmarks/forks.py
 
-The agent is plan → research → analyse → critique → revise → compose → verify → publish; not every step reads what the one
-before it wrote. Each step but the last asks a model once (a loopback server that answers with a digest of the request,
-15 tokens a call); publish is the side effect. At each step one value that it reads is changed. Counted at the server and
-in the side effect itself: calls that the fork makes, tokens, effects that happen a second time.
+The agent is plan → research → analyse → critique → revise → compose → verify → publish; not every step reads what
+the one before it wrote. Each step but the last asks a model once (a loopback server that answers with a digest of the
+request, 15 tokens a call); publish is the side effect. At each step one value that it reads is changed. Counted at the
+server and in the side effect itself: calls that the fork makes, tokens, effects that happen a second time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ import openai
 from measuring import heading
 
 import harness
-from harness.replay import fork_run, live_run
+from harness.replay import content, fork_run, live_run
+from harness.session import Change
 from harness.testing import MemorySink, ScriptedServer, Seen, chat_answer
 
 READS = {
@@ -116,26 +117,17 @@ def ours(server: ScriptedServer) -> list[Row]:
     for name in READS:
         # A step without named parameters takes its whole input as one object.
         reads = {read: "changed" if place == 0 else kept(parent, read) for place, read in enumerate(READS[name])}
-        change = harness_change(name, {"values": reads})
-        rows.append(
-            measured(
-                server, world, lambda change=change: fork_run(parent, target=agent, change=change, code_version="c" * 64)
-            )
-        )
+        change = Change(kind="input", at=name, value={"values": reads})
+
+        def fork(change: Change = change) -> object:
+            return fork_run(parent, target=agent, change=change, code_version="c" * 64)
+
+        rows.append(measured(server, world, fork))
     return rows
-
-
-def harness_change(at: str, value: Any) -> Any:
-    """The change of a whole input."""
-    from harness.session import Change
-
-    return Change(kind="input", at=at, value=value)
 
 
 def kept(parent: Any, name: str) -> Any:
     """What a step wrote, from its recording."""
-    from harness.replay import content
-
     if name == "ticket":
         return "late"
     found = next(step for step in parent.steps if step.name == name)
@@ -177,22 +169,13 @@ def burr(server: ScriptedServer) -> list[Row]:
             override = {READS[name][0]: "changed"}
 
             def fork(place: int = place, override: dict[str, str] = override) -> None:
-                app = (
-                    builder()
-                    .with_identifiers(app_id=f"fork-{place}")
-                    .initialize_from(
-                        persister,
-                        resume_at_next_action=True,
-                        default_state={"ticket": "changed"},
-                        default_entrypoint="plan",
-                        **(
-                            {"fork_from_app_id": "first", "fork_from_sequence_id": place - 1, "override_state_values": override}
-                            if place
-                            else {}
-                        ),
-                    )
-                    .build()
-                )
+                origin: dict[str, Any] = {}
+                if place:
+                    origin = {"fork_from_app_id": "first", "fork_from_sequence_id": place - 1}
+                    origin["override_state_values"] = override
+                start = {"default_state": {"ticket": "changed"}, "default_entrypoint": "plan"}
+                made = builder().with_identifiers(app_id=f"fork-{place}")
+                app = made.initialize_from(persister, resume_at_next_action=True, **start, **origin).build()
                 app.run(halt_after=["publish"])
 
             rows.append(measured(server, world, fork))

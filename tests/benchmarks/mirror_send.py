@@ -9,6 +9,7 @@ compared, which comes a minute later in life.
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 import time
@@ -22,6 +23,7 @@ from harness.store import open_store
 
 
 def _pinned() -> str:
+    gc.set_threshold(100_000)  # as `goldfork mirror run` does
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[-1]})
     return f"core {cores[-1]} of {len(cores)}"

@@ -100,8 +100,20 @@ def shop():
 @pytest.fixture
 def provider():
     """look → draft → check against a scripted server: real calls with usage, so that there is something to count."""
-    with ScriptedServer(rule=lambda seen: f"reply to {seen.json['messages'][0]['content']}") as server:
-        yield Desk(server)
+    replies = Replies()
+    with ScriptedServer(rule=replies) as server:
+        yield Desk(server, replies)
+
+
+class Replies:
+    """The same reply to the same question, until ``jitter`` numbers them."""
+
+    def __init__(self):
+        self.jitter = None
+
+    def __call__(self, seen):
+        number = "" if self.jitter is None else f" {next(self.jitter)}"
+        return f"reply{number} to {seen.json['messages'][0]['content']}"
 
 
 class Desk:
@@ -109,8 +121,8 @@ class Desk:
 
     __goldfork_opaque__ = True
 
-    def __init__(self, server):
-        self.server = server
+    def __init__(self, server, replies):
+        self.server, self.replies = server, replies
         self.client = wrap(OpenAI(base_url=server.url, api_key="sk-0123456789abcdef01234567", max_retries=0))
         self.run = self._make()
 

@@ -137,7 +137,9 @@ def test_a_fork_of_a_fork(run, parent, executed):
     executed.clear()
     second = fork_run(first.run, target=run, change="prompt:right=R:{x}", at="right", mode="replay", code_version=CODE)
     assert second.run.run.parent_run_id == first.run.run.id
-    assert second.output["text"] == "6+R:3"
+    # What the first fork changed holds in the second: it is part of what it is forked from.
+    assert second.output["text"] == "100+R:3"
+    assert second.undeclared == ()
 
 
 @pytest.mark.parametrize(
@@ -154,7 +156,9 @@ def test_a_change_that_addresses_nothing_is_refused(run, parent, text, at, says)
         raise ChangeError(outcome.error)
 
 
-@pytest.mark.parametrize("text", ["prompt=x", "model:m=x", "nothing", "tool=1", "param=1", "request:messages=1", "code=1", "code:x=1"])
+@pytest.mark.parametrize(
+    "text", ["prompt=x", "model:m=x", "nothing", "tool=1", "param=1", "request:messages=1", "code=1", "code:x=1"]
+)
 def test_a_malformed_change_is_explained(text):
     with pytest.raises(ChangeError, match="--set"):
         Change.parse(text, at="a")

@@ -146,8 +146,8 @@ def test_a_tool_result_that_cannot_be_given_back_is_missing():
     assert "cannot give back" in outcome.misses[0]
 
 
-def test_state_outside_the_constructor_counts_as_input():
-    done = []
+def test_state_outside_the_constructor_counts_as_input(executed):
+    done = executed
 
     @step
     def draft(agent):

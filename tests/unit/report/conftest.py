@@ -11,9 +11,18 @@ from decimal import Decimal
 import pytest
 
 from harness.errors import DatasetMissing
-from harness.experiment import ExperimentResult, GateCheck, TrialResult, Verdict
+from harness.experiment import ControlTrial, ExperimentResult, GateCheck, TrialResult, Verdict
 from harness.record import Recording, RunRecord
-from harness.replay import Counts, RunDiff, RunOutcome, StepDiff, ValueChange
+from harness.replay import (
+    Counts,
+    Difference,
+    RunDiff,
+    RunOutcome,
+    Semantic,
+    StepDiff,
+    ToolCallDiff,
+    ValueChange,
+)
 from harness.report import Summary, build
 from harness.score import Score
 from harness.session import Change
@@ -366,14 +375,47 @@ def _hostile_trial(trial: TrialResult, text: str, blobs: Blobs) -> TrialResult:
             blocked=({"tool": text, "arguments": {text: text}, "answered_by": text},),
             undeclared=(text,),
             drift=(text,),
-            diff=RunDiff(steps=steps, first_divergence=steps[0].address, output_equal=False, output=(place,)),
+            diff=RunDiff(
+                steps=tuple(
+                    replace(one, settled="re-run", difference=_hostile_difference(text, place)) for one in steps
+                ),
+                first_divergence=steps[0].address,
+                output_equal=False,
+                output=(place,),
+                difference=_hostile_difference(text, place),
+                tool_calls=(
+                    ToolCallDiff(name=text, scope=text, kind="arguments", before=0, after=1, places=(place,)),
+                    ToolCallDiff(name=text, scope=text, kind="removed", before=0, after=None, places=(place,)),
+                ),
+            ),
         ),
+        controls=(
+            ControlTrial(
+                number=1,
+                arm=text,
+                run=text,
+                status="error",
+                output_hash=None,
+                equal=None,
+                first_divergence=text,
+                error=text,
+                scores=(Score(name=f"{text}#", value=0.5, evaluator=text),),
+                drift=(text,),
+            ),
+        ),
+        recorded_scores={f"{text}#": Score(name=f"{text}#", value=0.25, evaluator=text)},
         scores=(
             Score(name=text, value=text, reason=text, evaluator=text),
             Score(name=f"{text}!", status="failed", reason=text),
+            Score(name=f"{text}#", value=0.75, evaluator=text),
         ),
         baseline_scores={text: Score(name=text, value=text)},
     )
+
+
+def _hostile_difference(text: str, place: ValueChange) -> Difference:
+    semantic = Semantic(cosine=0.5, note=text)
+    return Difference(kind="error", places=(place,), note=text, semantic=semantic)
 
 
 @pytest.fixture(scope="session")
