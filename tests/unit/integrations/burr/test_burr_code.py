@@ -94,7 +94,7 @@ def test_the_same_code_is_reused():
         ({"call": other_helper}, "answer", "HeyHey!!?"),
         ({"call": str.upper}, "answer", "HEYHEY?"),
     ],
-    ids=str,
+    ids=["default", "class", "ending", "bound", "helper", "builtin"],
 )
 def test_what_changed_runs(changed, stale, answer):
     recorded = live_run(shouting(), {})
