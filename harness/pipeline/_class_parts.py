@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+import sys
 from collections.abc import Iterator
 from enum import Enum
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, WrapperDescriptorType
 from typing import Any
+
+from harness.pipeline._source import source_of
 
 _MADE = frozenset(
     {"__dict__", "__weakref__", "__doc__", "__module__", "__abstractmethods__", "_abc_impl", "__annotations__"}
@@ -17,6 +21,7 @@ _MADE = frozenset(
     | {"_protocol_attrs", "__callable_proto_members_only__", "__class_getitem__", "__total__"}
 )
 """Members that Python derives from the rest."""
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _DESCRIPTORS = (GetSetDescriptorType, MemberDescriptorType, WrapperDescriptorType)
 
 
@@ -35,6 +40,21 @@ def class_parts(kind: type) -> Iterator[tuple[str, Any]]:
     for name, value in sorted(vars(kind).items()):
         if not _is_made(kind, name, value):
             yield name, value
+
+
+def class_source(kind: type) -> str:
+    """The text of a class: limits of fields, docstring, configuration; empty where there is none."""
+    return source_of(kind)
+
+
+def classes_named(kind: type) -> Iterator[type]:
+    """Classes that the annotations of a class name: what its fields are made of."""
+    module = vars(sys.modules.get(kind.__module__, kind))
+    for annotation in vars(kind).get("__annotations__", {}).values():
+        for name in dict.fromkeys(_NAME.findall(annotation if isinstance(annotation, str) else repr(annotation))):
+            found = module.get(name)
+            if isinstance(found, type):
+                yield found
 
 
 def _or_none(value: Any) -> Any:

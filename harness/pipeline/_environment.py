@@ -16,8 +16,6 @@ import inspect
 import logging
 import os
 import re
-import sys
-import textwrap
 import threading
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
@@ -26,7 +24,6 @@ from enum import Enum
 from hashlib import sha256
 from types import (
     BuiltinFunctionType,
-    CodeType,
     FunctionType,
     GenericAlias,
     MappingProxyType,
@@ -35,23 +32,25 @@ from types import (
     UnionType,
 )
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from harness.canonical import canonical_json
-from harness.pipeline._class_parts import class_parts
+from harness.pipeline._class_parts import class_parts, class_source, classes_named
 from harness.pipeline._codec import Encoder, NotReusable
+from harness.pipeline._objects import fields_of, is_opaque
 from harness.pipeline._ownership import is_application
 from harness.pipeline._prompt import Prompt
 from harness.pipeline._reads import reads
 from harness.pipeline._snapshot import guarded
+from harness.pipeline._source import code_digest
 
 _MOST = 20_000
 """Values visited before a step's surroundings count as too large to compare."""
-_ELSEWHERE = re.compile(r"(OPENAI|ANTHROPIC|AZURE|LANGFUSE|GOLDFORK|OTEL)_|.*_(API_KEY|BASE_URL)\Z")
+_ELSEWHERE = re.compile(r"[A-Z0-9_]*_(API_KEY|BASE_URL|ORG_ID|ORGANIZATION|PROJECT_ID)\Z")
 """Where to call and with which key is no input: it is left out of request keys for the same reason."""
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
-_OPAQUE_CLASSES = frozenset({"openai", "anthropic", "httpx", "httpx2", "asyncio", "concurrent"})
-"""Clients, whose requests and answers are recorded, and what schedules: their state does not count."""
+_HEAP_TYPE = 1 << 9
+"""Flag of classes that are written in Python (``Py_TPFLAGS_HEAPTYPE``)."""
+_VALUES = (str, bytes, int, float, complex, tuple)
 _LOCKS = (type(threading.Lock()), type(threading.RLock()), threading.Event, threading.Condition, threading.Semaphore)
 
 
@@ -149,8 +148,11 @@ class _Walk:
             self._first(value)
             for item in value.values() if isinstance(value, dict) else value:
                 self.visit_classes(item)
-        elif self._ours(type(value).__module__):
+        if self._ours(type(value).__module__):
             self.visit(type(value))
+            if self._first(value):
+                for item in fields_of(value).values():
+                    self.visit_classes(item)
 
     def _function(self, function: FunctionType) -> None:
         self._say("function", function.__module__ or "", function.__qualname__)
@@ -158,7 +160,7 @@ class _Walk:
         if not self._ours(str(function.__globals__.get("__name__", ""))):
             self._foreign(function)
             return
-        self._say(_code(function.__code__))
+        self._say(code_digest(function.__code__))
         self.visit(function.__defaults__)
         self.visit(function.__kwdefaults__)
         for cell in function.__closure__ or ():
@@ -177,6 +179,8 @@ class _Walk:
         inner = getattr(function, "__wrapped__", None)
         for value in contents if inner is None else (inner,):
             self.visit(value)
+        # What functools.singledispatch chooses from.
+        self.visit(dict(getattr(function, "registry", None) or {}))
 
     def _reads(self, function: FunctionType) -> None:
         """What the code reads by name."""
@@ -184,20 +188,30 @@ class _Walk:
         where = f"{function.__module__}.{function.__qualname__}"
         if found.untold:
             raise Untold(f"{where}: {found.untold}")
-        if found.variables is None:
-            raise Untold(f"{where}: it reads environment variables by names that its code does not show")
         for name in found.variables:
             if not _ELSEWHERE.match(name):
                 self._say("variable", name, repr(os.environ.get(name)))
         for name in found.globals:
             value = function.__globals__.get(name, _ABSENT)
             self._say("global", name)
-            if value is not _ABSENT:
+            if value is _ABSENT:
+                self._say("" if hasattr(builtins, name) else "absent")
+            elif value is os.environ or value is os.getenv:
+                self._environment_named(name, where)
+            else:
+                self._not_dynamic(value, where, dynamic=found.dynamic)
                 self._named(value, found.attributes, where)
-            elif not hasattr(builtins, name):
-                self._say("absent")
         for module, level, taken in found.imports:
             self._imported(function, module, level, {*taken, *found.attributes})
+
+    @staticmethod
+    def _environment_named(name: str, where: str) -> None:
+        if name not in {"environ", "getenv"}:
+            raise Untold(f"{where}: it reads environment variables under the name of {name!r}")
+
+    def _not_dynamic(self, value: Any, where: str, *, dynamic: bool) -> None:
+        if dynamic and isinstance(value, ModuleType) and self._ours(value.__name__):
+            raise Untold(f"{where}: it looks up names in module {value.__name__!r} that its code does not show")
 
     def _named(self, value: Any, attributes: Iterable[str], where: str) -> None:
         """A global: of a module only the attributes that the code names."""
@@ -216,6 +230,8 @@ class _Walk:
             if found is not _ABSENT:
                 self._say("attribute", name)
                 self._named(found, names, where)
+            elif "__getattr__" in value.__dict__:
+                self.visit(value.__dict__["__getattr__"])
 
     def _imported(self, function: FunctionType, name: str, level: int, attributes: Iterable[str]) -> None:
         package = function.__globals__.get("__package__") or ""
@@ -234,8 +250,13 @@ class _Walk:
         self._say("class", kind.__module__, kind.__qualname__)
         if not self._ours(kind.__module__):
             return
-        for base in kind.__bases__:
+        if any(base.__module__.partition(".")[0] == "pydantic_settings" for base in kind.__mro__):
+            raise Untold(f"it makes settings of class {kind.__qualname__!r}, which read the environment")
+        for base in (*kind.__bases__, type(kind)):
             self.visit(base)
+        self._say(class_source(kind))
+        for named in classes_named(kind):
+            self.visit(named)
         for name, value in class_parts(kind):
             self._say("member", name)
             self.visit(value)
@@ -275,6 +296,7 @@ class _Walk:
     def _container(self, value: Any) -> bool:
         if isinstance(value, dict | MappingProxyType) and type(value).__module__ in {"builtins", "collections"}:
             self._say(type(value).__name__, str(len(value)))
+            self.visit(getattr(value, "default_factory", None))
             for key, item in value.items():
                 self.visit(key)
                 self.visit(item)
@@ -295,12 +317,11 @@ class _Walk:
         elif isinstance(value, Enum):
             self._say("member", value.name)
             self.visit(kind)
-        elif isinstance(value, (logging.Logger, *_LOCKS)) or _is_opaque(kind):
-            self._say("opaque", kind.__qualname__)
-        elif isinstance(value, GenericAlias | UnionType) or kind.__module__ == "typing":
-            self._say("annotation", repr(value))
-        elif isinstance(value, re.Pattern):
-            self._say("pattern", repr(value.pattern), str(value.flags))
+        elif isinstance(value, (logging.Logger, *_LOCKS)) or is_opaque(kind):
+            self._opaque(kind)
+        elif isinstance(value, GenericAlias | UnionType | re.Pattern) or kind.__module__ == "typing":
+            # The repr of a long pattern is cut.
+            self._say("annotation", repr(value), str(getattr(value, "pattern", "")))
         elif isinstance(value, ContextVar):
             self._say("variable", value.name)
             self.visit(value.get(None))
@@ -311,19 +332,29 @@ class _Walk:
         else:
             self._encoded(value)
 
+    def _opaque(self, kind: type) -> None:
+        """The code of an application's own client counts; what it holds does not."""
+        self._say("opaque", kind.__qualname__)
+        for base in () if getattr(kind, "__goldfork_opaque__", False) else kind.__mro__:
+            if self._ours(base.__module__):
+                self._say(class_source(base))
+                self.visit([member for _, member in class_parts(base)])
+
     def _instance(self, value: Any) -> None:
         """An object of the application: its class and its fields."""
-        self._say("object")
-        self.visit(type(value))
-        fields = dict(getattr(value, "__dict__", {}))
-        for base in type(value).__mro__:
-            slots = vars(base).get("__slots__", ())
-            for name in (slots,) if isinstance(slots, str) else slots:
-                if hasattr(value, name):
-                    fields[name] = getattr(value, name)
-        if isinstance(value, dict | list | tuple | set | frozenset):
-            raise Untold(f"it reaches an object of {type(value).__qualname__!r}, which is a container of its own kind")
-        for name, item in sorted(fields.items()):
+        kind = type(value)
+        self._say("object", kind.__qualname__)
+        if not any(base.__module__.partition(".")[0] == "pydantic_settings" for base in kind.__mro__):
+            self.visit(kind)
+        for base in kind.__mro__:
+            if base in _VALUES:
+                # A subclass of a plain value is that value too.
+                self.visit(base(value))
+            elif base is not object and not issubclass(base, BaseException) and not base.__flags__ & _HEAP_TYPE:
+                raise Untold(
+                    f"it reaches an object of {kind.__qualname__!r}, which is a {base.__qualname__} of its own kind"
+                )
+        for name, item in sorted(fields_of(value).items()):
             self._say("field", name)
             self.visit(item)
 
@@ -349,31 +380,3 @@ def _alone(value: Any, home: str) -> str:
     walk = _Walk(home)
     walk.visit(value)
     return walk.digest()
-
-
-def _is_opaque(kind: type) -> bool:
-    """Clients, and classes that say of themselves that their state does not count: ``__goldfork_opaque__ = True``."""
-    if getattr(kind, "__goldfork_opaque__", False) is True:
-        return True
-    return any((base.__module__ or "").partition(".")[0] in _OPAQUE_CLASSES for base in kind.__mro__)
-
-
-_codes: WeakKeyDictionary[CodeType, str] = WeakKeyDictionary()
-
-
-def _code(code: CodeType) -> str:
-    """Digest of a function's source; of its compiled form where there is none."""
-    known = _codes.get(code)
-    if known is None:
-        try:
-            text = textwrap.dedent(inspect.getsource(code))
-        except (OSError, TypeError, SyntaxError, IndexError):
-            text = _compiled(code)
-        known = _codes[code] = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return known
-
-
-def _compiled(code: CodeType) -> str:
-    """A text of a code object; it differs between versions of Python."""
-    inner = [_compiled(value) if isinstance(value, CodeType) else repr(value) for value in code.co_consts]
-    return repr((sys.version_info[:2], code.co_code.hex(), code.co_names, code.co_varnames, inner))
