@@ -8,7 +8,7 @@ from harness.errors import (
     StoreError,
 )
 from harness.gateway import install, wrap
-from harness.pipeline import carry, now, prompt, random, step, tool, uuid, workflow
+from harness.pipeline import annotate, carry, now, prompt, random, step, tool, uuid, workflow
 from harness.replay import fork_run, replay_run
 from harness.session import Change, branch, recording
 
@@ -21,6 +21,7 @@ __all__ = [
     "RecordingMissing",
     "SideEffectBlocked",
     "StoreError",
+    "annotate",
     "branch",
     "carry",
     "fork_run",

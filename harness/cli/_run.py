@@ -179,6 +179,9 @@ def tag(
     Example: goldfork run tag 01a22e7d good-answer reviewed
     """
     found = _recording(run).run
+    for word in tags or ():
+        if not word or not word.isprintable():
+            raise UsageError(f"tag {visible(word)!r} is empty or not printable; give words")
     process_store().tag(found.id, tuple(tags or ()))
     if json:
         print_json({"run": found.id, "tags": list(tags or ()), "before": list(found.tags)})

@@ -1,5 +1,6 @@
 """The API a pipeline is written with: workflow, step, tool, prompt, and declared volatile values."""
 
+from harness.pipeline._annotate import annotate
 from harness.pipeline._code import code_of, code_version
 from harness.pipeline._codec import NotReusable, register_codec
 from harness.pipeline._prompt import Prompt, prompt
@@ -15,6 +16,7 @@ __all__ = [
     "Snapshot",
     "StepBlock",
     "Workflow",
+    "annotate",
     "carry",
     "code_of",
     "code_version",

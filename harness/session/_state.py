@@ -210,6 +210,12 @@ class RunState:
             with self._lock:
                 self.secrets = self.secrets | new
 
+    def annotate(self, tags: Iterable[str], metadata: Mapping[str, Any]) -> None:
+        """Add tags and metadata to the run's record; they are stored when it ends."""
+        with self._lock:
+            known = dict.fromkeys((*self.record.tags, *tags))
+            self.record = replace(self.record, tags=tuple(known), metadata={**self.record.metadata, **metadata})
+
     def masked(self, data: bytes) -> bytes:
         """The bytes with the credentials of the run and of the process starred out, lengths unchanged."""
         return masked(data, self.secrets)

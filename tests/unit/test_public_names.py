@@ -10,6 +10,7 @@ PUBLIC = [
     "RecordingMissing",
     "SideEffectBlocked",
     "StoreError",
+    "annotate",
     "branch",
     "carry",
     "fork_run",
