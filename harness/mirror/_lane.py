@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import socket
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -64,12 +66,19 @@ class Lane:
         now = self._clock()
         if self._renewed is not None and now - self._renewed < timedelta(seconds=_RENEW_SECONDS):
             return True
-        held = self._outbox.lease(self._name, self._owner, seconds=LEASE_SECONDS, now=now)
+        held = self._take(now)
+        if not held and (holder := self._outbox.holder(self._name, now=now)) and _is_gone(holder):
+            # Killed on this very machine: nobody has to wait for its lease to run out.
+            self._outbox.release(self._name, holder)
+            held = self._take(now)
         if held and self._renewed is None:
             # Another sender may have noted things while it had the lane.
             self._noted = dict(self._outbox.notes(self._name))
         self._renewed = now if held else None
         return held
+
+    def _take(self, now: datetime) -> bool:
+        return self._outbox.lease(self._name, self._owner, seconds=LEASE_SECONDS, now=now)
 
     def release(self) -> None:
         """Let the next sender have the lane at once."""
@@ -103,6 +112,19 @@ class Lane:
         """Keep values with the lease; ``None`` takes one back."""
         self._noted.update(values)
         self._outbox.note(self._name, values)
+
+
+def _is_gone(owner: str) -> bool:
+    """Whether a holder, ``host:pid:chance``, is a process of this machine that has ended."""
+    match owner.rsplit(":", 2):
+        case [host, pid, _] if host == socket.gethostname() and pid.isascii() and pid.isdigit():
+            try:
+                os.kill(int(pid), 0)
+            except ProcessLookupError:
+                return True
+            except (PermissionError, OverflowError):
+                return False
+    return False
 
 
 def _reason(sent: Sent) -> str:

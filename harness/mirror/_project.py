@@ -28,6 +28,7 @@ CLOUD: Final = "https://cloud.langfuse.com"
 ONCE: Final[RequestOptions] = {"max_retries": 0}
 """Pass as ``request_options``: the client's own retries would sleep on the wall clock and hide failures."""
 
+_NO_ADDRESS = "LANGFUSE_BASE_URL is no http or https address; give one such as https://langfuse.my.org"
 _SPANS = "/api/public/otel/v1/traces"
 _CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 30.0
@@ -66,9 +67,18 @@ class Project:
     _limit: _Limit = field(init=False, repr=False, compare=False, default_factory=_Limit)
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.base_url)
+        try:
+            parts = urlsplit(self.base_url)
+        except ValueError as error:
+            raise UsageError(f"{_NO_ADDRESS}: {error}") from error
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise UsageError("LANGFUSE_BASE_URL is no http or https address; give one such as https://langfuse.my.org")
+            raise UsageError(_NO_ADDRESS)
+        try:
+            port = parts.port
+        except ValueError as error:
+            raise UsageError(f"{_NO_ADDRESS}: {error}") from error
+        if port == 0 or not self.base_url.isprintable() or " " in self.base_url:
+            raise UsageError(_NO_ADDRESS)
         if parts.username or parts.password:
             raise UsageError("LANGFUSE_BASE_URL holds a password; leave it out, the keys are what signs in")
 

@@ -90,7 +90,7 @@ class Scores:
     def _takes_lists(self) -> bool:
         """From 4.59 the server takes a list, before that one object."""
         parts = str(self._lane.notes.get("server_version") or "").split(".")
-        numbers = tuple(int(part) for part in parts[:2] if part.isdigit())
+        numbers = tuple(int(part) for part in parts[:2] if part.isascii() and part.isdigit())
         return numbers >= _LIST_SINCE
 
     def _frozen(self, entry: OutboxEntry) -> OutboxEntry:

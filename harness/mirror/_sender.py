@@ -189,9 +189,10 @@ class Sender:
         projects = None if health is None else self._read("/api/public/projects")
         if health is None or projects is None:
             return
-        first: dict[str, Any] = next(iter(projects.get("data") or ()), {})
+        listed, version = projects.get("data"), health.get("version")
+        first = listed[0] if isinstance(listed, list) and listed and isinstance(listed[0], dict) else {}
         met = {
-            "server_version": health.get("version"),
+            "server_version": version if isinstance(version, str) else None,
             "address": self.project.base_url,
             "project_id": first.get("id"),
             "project": first.get("name"),

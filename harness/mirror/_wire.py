@@ -100,6 +100,8 @@ def ask(call: Callable[[], T], *, now: datetime) -> T | Sent:
         return by_error(error)
     except ValidationError as error:
         return Sent(outcome="retry", words=bounded(f"an answer of unknown shape: {error.errors()[0]['msg']}"))
+    except RecursionError:
+        return Sent(outcome="retry", words="an answer that is nested too deeply")
 
 
 def retry_after(headers: Mapping[str, str], *, now: datetime) -> float | None:
