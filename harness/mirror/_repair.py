@@ -59,8 +59,9 @@ class Repairs:
             self._outbox.update([replace(entry, due_at=now + timedelta(seconds=_DELETE_SECONDS))])
             return False
         kept: dict[str, Any] = {k: v for k, v in entry.extra.items() if k in {"dead", "looks"}}
-        self._outbox.update([replace(entry, due_at=now, extra=kept)])
+        # First what the deletion took along: killed in between, the repair is done once more.
         self._scores_again(entry.id)
+        self._outbox.update([replace(entry, due_at=now, extra=kept)])
         tally.repaired += 1
         return False
 

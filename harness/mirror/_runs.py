@@ -85,6 +85,9 @@ class Runs:
         self._settle([(entry, []) for entry in waiting.values()], tally)
 
     def _post_once(self, pieces: Sequence[Piece], tally: Tally) -> Sent:
+        if not self._lane.hold():
+            # Requests may have taken so long that another sender took over.
+            return Sent(outcome="retry", words="another sender has the lane")
         sent = self._project.post_spans(envelope((piece.data for piece in pieces), public_key=self._project.public_key))
         if sent.outcome == "refused" and len(pieces) == 1 and sent.status != 413:
             # Only if an empty request passes is it this span; otherwise every span would end as dead.
@@ -164,10 +167,17 @@ class Runs:
         """Look at everything that was verified before; what has gone since is sent again."""
         began = self._clock()
         for some in verified(self._outbox, "run", lane=self._lane, before=began):
-            for fresh in self._preparation.frozen([replace(entry, frozen=None) for entry in some]):
+            known = {entry.id: entry for entry in some}
+            for made in self._preparation.frozen([replace(entry, frozen=None) for entry in some]):
+                # A run that the store no longer holds has nothing to be compared with, and stays as it is.
+                fresh = [entry for entry in made if entry.frozen is not None]
                 tally.looked += len(fresh)
                 looked = {entry.id: entry for entry in self._looked(fresh, tally, now=began + FAR)}
-                self._outbox.update([replace(looked.get(entry.id, entry), due_at=began) for entry in fresh])
+                if not self._lane.open:
+                    self._outbox.update(looked.values())
+                    return
+                rest = [known[entry.id] for entry in made if entry.id not in looked]
+                self._outbox.update([replace(entry, due_at=began) for entry in (*looked.values(), *rest)])
 
     def _looked(self, entries: Sequence[OutboxEntry], tally: Tally, *, now: datetime) -> list[OutboxEntry]:
         rows = []

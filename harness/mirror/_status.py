@@ -96,7 +96,8 @@ def retry(store: Store, id_: str, *, clock: Callable[[], datetime] = _now) -> li
     ]
     # A span is sent with its run; its own row only tells what happened.
     rows += [replace(entry, state="verified", error="sent again") for entry in found if entry.kind == "span"]
-    store.outbox.update(rows)
+    # First the runs: killed in between, the spans are still listed as dead.
     runs = {entry.id.rpartition("/")[0] for entry in found if entry.kind == "span"}
     store.outbox.enter("run", sorted(runs), repair=True)
+    store.outbox.update(rows)
     return found
