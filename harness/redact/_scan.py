@@ -41,13 +41,17 @@ def scan(text: str) -> list[Finding]:
 def _scan(text: str, detectors: Sequence[tuple[Kind, Callable[[str], _Spans]]]) -> list[Finding]:
     found: list[Finding] = []
     used = bytearray(len(text) if detectors else 0)
+    # In JSON within a text a line ends with a letter, which would look like the beginning of a word.
+    seen = _ESCAPES.sub(lambda escape: " " * len(escape[0]), text) if "\\" in text else text
     for kind, find in detectors:
-        for start, end in find(text):
+        for start, end in find(seen):
             if not any(used[start:end]):
                 used[start:end] = b"\x01" * (end - start)
                 found.append(Finding(kind, start, end, text[start:end]))
     return sorted(found, key=lambda finding: finding.start)
 
+
+_ESCAPES = re.compile(r"\\+[nrtbf]")
 
 may_hold = re.compile(r"[\d@]|eyJ|-----BEGIN").search
 """Every detector needs a digit, but for mail and user info (@), tokens (eyJ) and private keys (BEGIN)."""

@@ -423,7 +423,7 @@ def test_content_goes_along_only_when_asked_and_never_a_secret(store, collector,
     quiet, told = collector.bodies
     assert b"parcel lost" not in quiet
     assert b"parcel lost" in told
-    for planted in (MAIL, "4111", "sk-abcdef", KEY):
+    for planted in (MAIL, "4111 1111 1111 1111", "4111111111111111", "sk-abcdef", KEY):
         assert planted.encode() not in quiet + told
     assert [headers.get("authorization") for headers in collector.headers] == [None, f"Bearer {KEY}"]
     store.flush()

@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import os
+import subprocess
 import sys
 import threading
 import time
@@ -254,7 +256,7 @@ def test_auto_fetches_what_was_never_recorded(shelf):
     assert recorded(outcome.run)[0]["source"] == shelf.scheme
 
 
-def test_code_outside_any_workflow_replays_without_asking(shelf, tmp_path, monkeypatch):
+def test_code_outside_any_workflow_replays_without_asking(shelf, tmp_path):
     text = prompt("draft", source=shelf.ref)
     with planned(RunPlan(mode=Mode.LIVE, sink=NullSink(), keep=True)) as runs:
         assert text.format(x=1) == "v1 1"
@@ -264,11 +266,17 @@ def test_code_outside_any_workflow_replays_without_asking(shelf, tmp_path, monke
     shelf.publish("v2 {x}")
     with planned(RunPlan(mode=Mode.REPLAY, sink=NullSink(), resolver=RecordedAnswers(made))):
         assert text.format(x=1) == "v1 1"
-    monkeypatch.setenv("GOLDFORK_HOME", str(tmp_path))
-    monkeypatch.setenv("GOLDFORK_MODE", "replay")
-    with pytest.raises(UsageError, match="there is no recording named 'implicit' to replay"):
-        text.format(x=1)
     assert shelf.asked == []
+    # A process of its own: this one may have an implicit run already.
+    alone = subprocess.run(
+        [sys.executable, "-c", "import harness; harness.prompt('draft', source='langfuse:draft').format(x=1)"],
+        env={**os.environ, "GOLDFORK_HOME": str(tmp_path), "GOLDFORK_MODE": "replay"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "there is no recording named 'implicit' to replay" in alone.stderr
 
 
 def test_a_source_that_is_down_stops_the_run_before_a_model_is_called(shelf):

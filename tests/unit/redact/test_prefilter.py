@@ -1,8 +1,10 @@
 """The quick looks before the detectors change no result."""
 
+import json
 import re
 import sys
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -84,3 +86,12 @@ def test_a_name_that_tells_is_not_forgotten_for_an_equal_text_elsewhere():
     assert made == [{"note": "5551234"}, {"phone": "⟦phone#1⟧"}]
     assert scan("5551234") == []
     assert isinstance(scan("jane.roe@example.org")[0], Finding)
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+@pytest.mark.parametrize("secret", ["+49 170 1234567", "jo@example.org", "4111 1111 1111 1111"])
+def test_what_begins_a_line_of_json_within_text_is_found(secret, level):
+    text = f"a\n{secret}\n"
+    for _ in range(level):
+        text = json.dumps(text)
+    assert [finding.text for finding in scan(text)] == [secret]
