@@ -12,6 +12,15 @@ from rich.tree import Tree
 from harness.cli._app import JsonOption, app, console, print_json, visible
 from harness.cli._controls import Controls, controls_json, failed, print_controls, run_controls
 from harness.cli._diff import diff_json, print_diff
+from harness.cli._fork_tools import (
+    EffectsOption,
+    ExpiredOption,
+    RefreshOption,
+    declared_change,
+    print_tools,
+    tools_json,
+    warn_of_effects,
+)
 from harness.cli._plan import show_plan
 from harness.errors import UsageError
 from harness.record import MessageRecord, Recording, StepRecord
@@ -26,7 +35,7 @@ from harness.replay import (
     plan_fork,
     replay_run,
 )
-from harness.session import Change, process_store, require_usable
+from harness.session import process_store, require_usable
 from harness.store import RunStatus, RunSummary
 
 run_app = typer.Typer(help="Look at recorded runs, replay them, fork them at a step.", no_args_is_help=True)
@@ -218,7 +227,8 @@ def fork(
     run: RunArgument,
     *,
     target: TargetOption,
-    set_: Annotated[str, typer.Option("--set", help=_SET)],
+    set_: Annotated[str, typer.Option("--set", help=_SET)] = "",
+    refresh: RefreshOption = None,
     at: Annotated[str, typer.Option("--at", help=_AT)] = "",
     allow: Annotated[
         bool, typer.Option("--allow", help="Go on where the code itself gives something else; the result says what.")
@@ -231,6 +241,8 @@ def fork(
     controls: Annotated[
         int, typer.Option(min=0, metavar="K", help="Also fork K times with nothing changed, to tell it from jitter.")
     ] = 0,
+    expired: ExpiredOption = "keep",
+    allow_side_effects: EffectsOption = False,
     json: JsonOption = False,
 ) -> None:
     """Run a finished run again with exactly one change; only what the change touches is executed.
@@ -238,19 +250,13 @@ def fork(
     Example: goldfork run fork triage --target app:triage --at draft --set prompt:draft=@new.txt
     """
     parent = require_usable(_recording(run))
-    if plan:
-        show_plan(
-            plan_fork(
-                parent,
-                Change.parse(set_, at=at).rooted(parent.run.workflow),
-                target=load_target(target),
-                code_version=code_version(code) if code else None,
-            ),
-            json=json,
-        )
-        return
-    change, function = Change.parse(set_, at=at).rooted(parent.run.workflow), load_target(target)
+    change, function = declared_change(set_, refresh, at).rooted(parent.run.workflow), load_target(target)
     version = code_version(code) if code else None
+    if plan:
+        show_plan(plan_fork(parent, change, target=function, code_version=version), json=json)
+        return
+    if allow_side_effects:
+        warn_of_effects(parent.run.id)
     outcome = fork_run(
         parent,
         target=function,
@@ -259,6 +265,8 @@ def fork(
         sink=process_store(),
         code_version=version,
         allow_undeclared=allow,
+        expired=expired,
+        allow_side_effects=allow_side_effects,
     )
     beside = None
     if controls and outcome.status == "ok":
@@ -309,6 +317,7 @@ def _show(outcome: RunOutcome, *, json: bool, controls: Controls | None = None) 
             console().print(visible(line), style="red", markup=False)
         for line in outcome.undeclared:
             console().print(visible(f"undeclared change: {line}"), style="yellow", markup=False)
+        print_tools(outcome)
         if controls is not None:
             print_controls(controls, outcome)
     if outcome.status != "ok" or (controls is not None and failed(controls.trials)):
@@ -342,4 +351,5 @@ def outcome_json(outcome: RunOutcome) -> dict[str, Any]:
         "provider_calls": counts.provider_calls,
         "undeclared": list(outcome.undeclared),
         "drift": list(outcome.drift),
+        **tools_json(outcome),
     }

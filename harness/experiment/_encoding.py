@@ -16,7 +16,18 @@ from harness.score import Score
 from harness.session import Change
 
 _SCORE_FIELDS = ("name", "value", "status", "reason", "evaluator", "version", "low", "high", "n")
-_OUTCOME_FIELDS = ("output", "error", "misses", "blocked", "undeclared", "drift", "duration_ms", "metadata")
+_OUTCOME_FIELDS = (
+    "output",
+    "error",
+    "misses",
+    "blocked",
+    "undeclared",
+    "drift",
+    "jitter",
+    "expired",
+    "duration_ms",
+    "metadata",
+)
 _TRIAL_FIELDS = (
     "case",
     "trial",
@@ -38,7 +49,7 @@ _CONTROL_FIELDS = (
     "error",
     "drift",
 )
-_TUPLES = frozenset({"misses", "blocked", "undeclared", "drift", "tags"})
+_TUPLES = frozenset({"misses", "blocked", "undeclared", "drift", "jitter", "expired", "tags"})
 
 
 def score_to_dict(score: Score) -> dict[str, Any]:
@@ -84,7 +95,7 @@ def trial_from_dict(data: Mapping[str, Any], *, run: Recording, parent: Recordin
         change=Change.from_dict(kept["change"]) if kept["change"] else None,
         counts=_adapter(Counts).validate_python(kept["counts"]),
         diff=_adapter(RunDiff).validate_python(kept["diff"]),
-        **{name: _field(name, kept) for name in _OUTCOME_FIELDS},
+        **{name: _field(name, kept) for name in _OUTCOME_FIELDS if name in kept},
     )
     return TrialResult(
         outcome=outcome,

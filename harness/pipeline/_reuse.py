@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from harness.pipeline._rekey import rekeyed
+from harness.pipeline._snapshot import plain
 from harness.record import Hash, MessageRecord, Record, Recording, StepRecord, VolatileRecord
 from harness.session import FetchedPrompt, Frame, RunState, StepAnswer, Subtrees, new_id
 
@@ -34,10 +36,19 @@ def take_over(frame: Frame, answer: StepAnswer) -> tuple[list[Record], dict[Hash
         else:
             body = recording.read(item.request_hash)
             records.append(_message(run, rekeyed(item, body, recording.volatile, taken), ids))
+    run.blocked.extend(_kept_dry(recording, records))
     # The step's own input is the one it is given here.
     made = [digest for digest in (answer.step.output_hash, answer.step.output_order) if digest]
     made += [digest for record in records for digest in _content(record)]
     return records, {digest: recording.read(digest) for digest in made}
+
+
+def _kept_dry(recording: Recording, records: Iterable[Record]) -> Iterator[dict[str, Any]]:
+    """The side effects in a skipped body: they were not repeated either, and the recording answered."""
+    for record in records:
+        if isinstance(record, StepRecord) and record.state == "dry":
+            arguments = plain(recording.read(record.input_hash)) if record.input_hash else None
+            yield {"tool": record.name, "step": record.address, "arguments": arguments, "answered_by": "recording"}
 
 
 def _step(run: RunState, step: StepRecord, ids: dict[str, str]) -> StepRecord:

@@ -16,6 +16,7 @@ from harness.errors import UsageError
 from harness.pipeline._begin import Begun, StepSpec, bind, end, fail
 from harness.pipeline._dictated import dictated, versioned
 from harness.pipeline._snapshot import snapshot
+from harness.pipeline._source import code_digest
 from harness.pipeline._tool_answer import UNSET, ToolSpec, without_body
 from harness.pipeline._tool_cache import SharedCall, before_body, drive, drive_async, shared_call
 from harness.record import Determinism, StepRecord
@@ -99,11 +100,12 @@ def tool(
 
 
 def source_version(target: Callable[..., Any]) -> str:
-    """Twelve hex digits over the source without comments and layout; over the name where there is no source."""
+    """Twelve hex digits over the source without comments and layout; where there is none, over the compiled code."""
     try:
         text = ast.unparse(ast.parse(textwrap.dedent(inspect.getsource(target))))
     except (OSError, TypeError, SyntaxError):
-        text = f"{target.__module__}:{target.__qualname__}"
+        code = getattr(target, "__code__", None)
+        text = f"{target.__module__}:{target.__qualname__}:{code_digest(code) if code else ''}"
     return content_hash(text.encode())[:12]
 
 
@@ -220,12 +222,13 @@ def _open(spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Ope
     begun = Begun(Frame(run, StepHandle(record), inner, parent), bound, spec.step, before, run.plan.clock.monotonic())
     # Whoever answers it, a recording made of this run needs the arguments.
     written = run.emit(record, blobs={before.hash: before.data} if before else None)
+    change = run.plan.change
+    if change is not None and change.kind == "refresh" and record.name in change.value and parent.within(change):
+        # Called now, or by an earlier attempt at this fork, which answers.
+        run.apply(change)
     given = dictated(begun, parent) or without_body(spec, begun, call)
     if given is not None:
         return _Opened(begun=begun, given=given, intent=None, shared=None)
-    change = run.plan.change
-    if change is not None and change.kind == "refresh" and record.name in change.value and parent.within(change):
-        run.applied = True
     intent = written if spec.determinism == "side-effect" and run.plan.mode is not Mode.OFF else None
     shared = shared_call(spec, begun) if spec.cache and whole and run.plan.mode is Mode.LIVE else None
     return _Opened(begun=begun, given=None, intent=intent, shared=shared)

@@ -9,6 +9,7 @@ from harness.replay._estimate import Estimate
 from harness.replay._null import NullReplay
 from harness.replay._plan import ForkPlan, PlannedStep, PlanWord, plan_fork
 from harness.replay._replay import Place, fork_run, live_run, null_replay, replay_run
+from harness.replay._stale import refresh_change
 from harness.replay._target import load_target
 from harness.replay._values import (
     Counts,
@@ -54,6 +55,7 @@ __all__ = [
     "measured",
     "null_replay",
     "plan_fork",
+    "refresh_change",
     "replay_run",
     "require_addressed",
     "require_uniform",

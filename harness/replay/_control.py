@@ -64,7 +64,6 @@ def control_run(
     parent = _parent(run)
     target = target or _target(parent)
     change = change.rooted(parent.run.workflow)
-    change = change.rooted(parent.run.workflow)
     require_addressed(parent, change)
     code = code_version or code_of(inspect.unwrap(target))
     mode = Mode(mode)

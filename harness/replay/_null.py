@@ -86,6 +86,8 @@ def look(outcome: RunOutcome, parent: Recording, again: Again) -> NullReplay:
         if swapped is not None and _reordered(again(), parent) == swapped:
             first, second = swapped
             found.append(f"step {first!r} now starts before {second!r}, which came first when it was recorded")
+        elif (left := _leaves_traces(outcome)) and _unsteady(outcome, other := again()):
+            found.append(_carried_over(outcome, other, left))
     elif _unsteady(outcome, other := again()):
         found.insert(0, _how_unsteady(outcome, other))
     return NullReplay(undeclared=tuple(found))
@@ -218,6 +220,25 @@ def _how_unsteady(first: RunOutcome, second: RunOutcome) -> str:
     return (
         f"two replays of the same code differ at step {one.address!r} ({_hashes(one)}, then {other}), so it is not "
         "deterministic: take clocks, ids and chance from harness.now(), uuid() or random()"
+    )
+
+
+def _leaves_traces(outcome: RunOutcome) -> list[str]:
+    """Addresses of the steps that ran and changed something outside themselves, such as a module-level list."""
+    return [step.address for step in outcome.run.steps if step.mutated and step.state == "run" and step.kind != "tool"]
+
+
+def _carried_over(first: RunOutcome, second: RunOutcome, left: Sequence[str]) -> str:
+    ours, theirs = _shape(first.run), _shape(second.run)
+    ended = sorted(
+        (step for step in first.run.steps if _gave(step) in ours - theirs and step.parent_id is not None),
+        key=lambda step: step.started_at + timedelta(milliseconds=step.duration_ms or 0),
+    )
+    where = f"step {ended[0].address!r}" if ended else "the workflow"
+    return (
+        f"{where} gives something else when the same process runs it again, because of what "
+        f"{', '.join(map(repr, left))} left behind: state that one run leaves to the next is no part of a recording; "
+        "pass it as an argument"
     )
 
 

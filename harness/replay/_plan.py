@@ -94,7 +94,6 @@ def plan_fork(
         UsageError: The run's costs are in several currencies.
     """
     change = change.rooted(parent.run.workflow)
-    change = change.rooted(parent.run.workflow)
     require_addressed(parent, change)
     target = target or registered(parent.run.workflow)
     if code_version is None and target is not None:

@@ -117,7 +117,7 @@ def fork_run(
         run: The recording of the finished run, or a reference to it, as in ``replay_run``.
         change: The one thing to change, as a value or as on the command line: ``prompt:draft=New text``. Left out
             where ``refresh`` is the change.
-        at: Address of the fork step, where ``change`` is text.
+        at: Address of the fork step, where ``change`` is text or ``refresh`` is the change.
         target: The pipeline; by default the loaded workflow of that name.
         mode: ``auto`` calls the provider for what the change makes new; ``replay`` takes it from ``arm``.
         arm: Earlier recordings of this very fork; the first one that holds an answer gives it.
@@ -244,7 +244,7 @@ def _the_change(change: Change | str | None, refresh: Sequence[str], at: str | N
     if refresh and change is not None:
         raise ChangeError("calling tools anew is a change of its own; fork once with refresh and once with the other")
     if refresh:
-        return refresh_change(refresh, at)
+        return refresh_change(refresh, at or "")
     if change is None:
         raise ChangeError("a fork needs one change: give change (--set), or refresh (--refresh)")
     return Change.parse(change, at=at or "") if isinstance(change, str) else change

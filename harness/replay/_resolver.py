@@ -148,6 +148,10 @@ def _touched(recording: Recording, change: Change) -> set[str]:
         callers = {message.step_id for message in recording.messages if message.step_id}
     elif change.kind in {"tool", "tool-version"}:
         callers = {step.id for step in recording.steps if step.kind == "tool" and step.name == change.name}
+    elif change.kind == "refresh":
+        # Not the calls themselves, which an earlier attempt at the fork may answer.
+        calls = (step for step in recording.steps if step.kind == "tool" and step.name in change.value)
+        callers = {step.parent_id for step in calls if step.parent_id}
     if callers:
         touched |= {step_id for step_id in callers if addressed.intersection(_upwards(step_id, parents))}
     return {step_id for one in touched for step_id in _upwards(one, parents)}

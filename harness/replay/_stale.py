@@ -78,14 +78,8 @@ def expired_report(run: Recording, parent: Recording, expired: Mapping[str, Expi
     return found
 
 
-def refresh_change(tools: Sequence[str], at: str | None) -> Change:
-    """The change that says: these tools are called anew at and below the fork step.
-
-    Raises:
-        ChangeError: No step is named.
-    """
-    if not at:
-        raise ChangeError("name the fork step (at=, --at): the tools are called anew at it and in the steps below it")
+def refresh_change(tools: Sequence[str], at: str = "") -> Change:
+    """The change that says: these tools are called anew at and below the fork step, in the whole run without one."""
     return Change(kind="refresh", at=at, value=sorted(set(tools)))
 
 

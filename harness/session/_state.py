@@ -125,7 +125,7 @@ class RunState:
         self.misses: list[str] = []
         """Why answers were missing; a run with misses failed, whatever the application caught."""
         self.blocked: list[dict[str, Any]] = []
-        """Side effects kept dry: tool, arguments, and what was returned instead."""
+        """Side effects kept dry: tool, step, arguments, and what answered."""
         self.beside: set[str] = set()
         """Ids of steps started in another thread or task than the step around them: their order is nobody's choice."""
         self.applied = False
