@@ -143,8 +143,10 @@ def backfill(
 
     Example: goldfork mirror backfill --again
     """
+    from harness.mirror import backfill as enter_all
+
     with _opened() as store:
-        entered = store.outbox.backfill(again=again)
+        entered = enter_all(store, again=again)
     if json:
         print_json({"entered": entered})
         return

@@ -1,4 +1,4 @@
-"""Tools in ``goldfork run replay|fork`` as a user meets them: what stays dry, what is past its ttl, what is executed."""
+"""Tools in forks on the command line: results past their ttl, tools called anew, side effects kept dry."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def project(tmp_path):
     go("import mail; mail.mail('lost')")
     go.folder = tmp_path
     time.sleep(0.25)
-    yield go
+    return go
 
 
 def goldfork(project, *arguments, code=0):
