@@ -143,10 +143,8 @@ def backfill(
 
     Example: goldfork mirror backfill --again
     """
-    from harness.mirror import backfill as enter_all
-
     with _opened() as store:
-        entered = enter_all(store, again=again)
+        entered = store.outbox.backfill(again=again)
     if json:
         print_json({"entered": entered})
         return

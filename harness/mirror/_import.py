@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import time
 from collections.abc import Callable
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 _REASON: Final = 300
 _AT_ONCE: Final = 32
-_NAME: Final = 16
 Word = Literal["imported", "updated", "unchanged", "recorded", "filtered"]
 """What became of a trace: new, newer than before, as it was, recorded here in the first place, or not asked for."""
 
@@ -116,10 +114,7 @@ class _State:
     @classmethod
     def find(cls, store: Store, project: Project, window: Window, *, until_given: bool) -> _State:
         """The unfinished import of this window, or a new one."""
-        # Another window is another import: neither loses its place to the other.
-        asked = [window.since.isoformat(), window.until.isoformat() if until_given else "", _filters(window)]
-        named = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:_NAME]
-        fresh = cls(f"import:{project.public_key}:{named}", window)
+        fresh = cls(f"import:{project.public_key}", window)
         noted = store.outbox.notes(fresh.name)
         try:
             until = datetime.fromisoformat(str(noted["until"]))

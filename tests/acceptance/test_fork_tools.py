@@ -1,4 +1,4 @@
-"""Tools in forks on the command line: results past their ttl, tools called anew, side effects kept dry."""
+"""Tools in ``goldfork run replay|fork`` as a user meets them: what stays dry, is past its ttl, is executed."""
 
 import json
 import os
