@@ -21,11 +21,6 @@ app.add_typer(import_app, name="import")
 _SHOWN = 20
 
 
-@import_app.callback()
-def _group() -> None:
-    """Keeps ``langfuse`` a command of its own although it is the only one."""
-
-
 @import_app.command("langfuse")
 def langfuse(
     *,

@@ -139,12 +139,15 @@ def backfill(
 ) -> None:
     """Enter every finished run and every score of the store; `goldfork mirror run` sends them.
 
-    Twice never doubles anything: ids and bytes are the same each time.
+    Twice never doubles anything: ids and bytes are the same each time. A store is mirrored to one project; after
+    `--again` the next sender may be one for another.
 
     Example: goldfork mirror backfill --again
     """
+    from harness.mirror import backfill as enter_all
+
     with _opened() as store:
-        entered = store.outbox.backfill(again=again)
+        entered = enter_all(store, again=again)
     if json:
         print_json({"entered": entered})
         return

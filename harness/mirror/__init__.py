@@ -16,7 +16,7 @@ from harness.mirror._pull import DatasetPull, Pulled, PullPlan
 from harness.mirror._read import FILTERS, Window
 from harness.mirror._render import Context
 from harness.mirror._sender import Sender
-from harness.mirror._status import dead, retry, run_link, status
+from harness.mirror._status import backfill, dead, retry, run_link, status
 from harness.mirror._wire import Sent
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "Tally",
     "Unanswered",
     "Window",
+    "backfill",
     "dead",
     "envelope",
     "freeze_run",

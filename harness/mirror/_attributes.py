@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from harness.mirror import _dictionary as words
-from harness.mirror._ids import trace_id
+from harness.mirror._ids import experiment_id, trace_id
 from harness.mirror._render import Context, Rendered, marks
 from harness.mirror._spans import Span
 from harness.record import RunRecord
@@ -127,7 +127,7 @@ def _common(
         if isinstance(before, str | int) and not isinstance(before, bool) and before == after and str(after):
             attributes[name] = words.bounded_ascii(str(after))
     if experiment:
-        attributes |= _experiment(run, context, experiment, root=root)
+        attributes |= _experiment(run, context, experiment, given=given["experiment"], root=root)
     pairs = [_pair(name, value) for name, value in attributes.items() if value is not None]
     tags = list(dict.fromkeys([*(words.bounded(str(tag)) for tag in clean["tags"]), *marks(run)]))
     if tags:
@@ -136,11 +136,12 @@ def _common(
     return [orjson.Fragment(orjson.dumps(pair)) for pair in pairs]
 
 
-def _experiment(run: RunRecord, context: Context, clean: Mapping[str, Any], *, root: str) -> dict[str, Any]:
-    # Langfuse holds one item per experiment: further trials go to experiments of their own.
+def _experiment(
+    run: RunRecord, context: Context, clean: Mapping[str, Any], *, given: Mapping[str, Any], root: str
+) -> dict[str, Any]:
     suffix = f"-t{run.trial}" if run.trial else ""
     attributes = {
-        "id": f"{clean['id']}{suffix}",
+        "id": experiment_id(str(given["id"]), run.trial),
         "name": f"{words.bounded(str(clean['name']), words.LONGEST - len(suffix))}{suffix}",
         "description": clean["description"],
         "metadata": words.json_text({**clean["metadata"], "trial": run.trial}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import time
 from collections.abc import Callable
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _REASON: Final = 300
 _AT_ONCE: Final = 32
+_NAME: Final = 16
 Word = Literal["imported", "updated", "unchanged", "recorded", "filtered"]
 """What became of a trace: new, newer than before, as it was, recorded here in the first place, or not asked for."""
 
@@ -114,7 +116,11 @@ class _State:
     @classmethod
     def find(cls, store: Store, project: Project, window: Window, *, until_given: bool) -> _State:
         """The unfinished import of this window, or a new one."""
-        fresh = cls(f"import:{project.public_key}", window)
+        # Another window is another import: neither loses its place to the other.
+        # The end is no part of it: whoever goes on without naming one means the end that was frozen.
+        asked = [window.since.isoformat(), _filters(window)]
+        named = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:_NAME]
+        fresh = cls(f"import:{project.public_key}:{named}", window)
         noted = store.outbox.notes(fresh.name)
         try:
             until = datetime.fromisoformat(str(noted["until"]))

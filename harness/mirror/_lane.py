@@ -1,4 +1,4 @@
-"""The lane to one project: who holds it, whether it is open, and what is known of the other end."""
+"""The lane out of one outbox: who holds it, whether it is open, and what is known of the other end."""
 
 from __future__ import annotations
 
@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.mirror._wire import MAX_WAIT, Sent, backoff
 
 if TYPE_CHECKING:
-    from harness.mirror._project import Project
     from harness.store import Outbox
+
+LANE: Final = "mirror:langfuse"
+"""Name of the lease that the one sender of an outbox holds, and of the notes kept with it.
+
+One for all projects: the entries of an outbox say what was sent, not where to.
+"""
+
+CLOSED: Final = Sent(outcome="retry", words="the lane is closed")
+"""Stands for the answer to what was not sent, because the lane closed before it; nothing is concluded from it."""
 
 LEASE_SECONDS: Final = 180.0
 """How long the lane stays taken after its holder has died; longer than any one request."""
@@ -22,19 +30,18 @@ _RENEW_SECONDS: Final = 20.0
 
 
 class Lane:
-    """One sender's hold on a project, its pauses, and the notes that ``goldfork mirror status`` shows."""
+    """One sender's hold on an outbox, its pauses, and the notes that ``goldfork mirror status`` shows."""
 
     def __init__(
         self,
         outbox: Outbox,
-        project: Project,
         *,
         owner: str,
         clock: Callable[[], datetime],
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._outbox = outbox
-        self._name = project.lane
+        self._name = LANE
         self._owner = owner
         self._clock = clock
         self._jitter = jitter
@@ -60,6 +67,11 @@ class Lane:
         return (self.blocked_until is None or now >= self.blocked_until) and (
             self.deadline is None or now < self.deadline
         )
+
+    @property
+    def ready(self) -> bool:
+        """Whether the next request may go out: the lane is open, and the lease renewed where that was due."""
+        return self.open and self.hold()
 
     def hold(self) -> bool:
         """Take or renew the lease; false when another sender has it."""

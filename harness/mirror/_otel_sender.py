@@ -21,6 +21,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.errors import GoldforkError, StoreError, UsageError
+from harness.mirror._deadline import Deadline
 from harness.mirror._otel import export_requests
 from harness.mirror._wire import MAX_WAIT, Sent, backoff, bounded, by_error, by_status
 
@@ -41,7 +42,9 @@ LANE: Final = "mirror:otel"
 _AT_ONCE: Final = 20
 """Runs that are frozen, and runs that are marked as sent, in one transaction."""
 _POLL_SECONDS: Final = 1.0
-_LEASE_SECONDS: Final = 60.0
+_LEASE_SECONDS: Final = 180.0
+"""How long the lane stays taken after its holder has died; longer than any one request."""
+_RENEW: Final = timedelta(seconds=20)
 _OVERLAP: Final = timedelta(minutes=2)
 """How far behind the last look to look again: a transaction commits after its time stamp, and clocks differ."""
 _SEARCH: Final = timedelta(minutes=10)
@@ -103,6 +106,7 @@ class OtelLane:
         self._sleep = sleep
         self._jitter = jitter
         self._owner = f"{socket.gethostname()}:{self._pid}:{os.urandom(4).hex()}"
+        self._renewed: datetime | None = None
         self._failures = 0
         self._blocked_until: datetime | None = None
         self._trouble = ""
@@ -121,8 +125,7 @@ class OtelLane:
             return OtelProgress(skipped=self.settings.skipped, wait=_POLL_SECONDS)
         if (wait := self._closed_for()) > 0:
             return OtelProgress(wait=wait, trouble=self._trouble)
-        seconds = _LEASE_SECONDS + _AT_ONCE * self.settings.timeout
-        if not self._outbox.lease(LANE, self._owner, seconds=seconds, now=self._clock()):
+        if not self._hold():
             return OtelProgress(held=False, wait=_POLL_SECONDS)
         entered = self._follow()
         due = self._outbox.due((KIND,), ("pending",), now=self._clock(), limit=_AT_ONCE)
@@ -145,7 +148,7 @@ class OtelLane:
                 if progress.wait:
                     self._sleep(progress.wait)
         finally:
-            self._outbox.release(LANE, self._owner)
+            self._release()
 
     def flush(self, seconds: float) -> bool:
         """Work until everything is sent or dead, or the time is up.
@@ -165,7 +168,7 @@ class OtelLane:
                 if progress.wait:
                     self._sleep(min(progress.wait, rest))
         finally:
-            self._outbox.release(LANE, self._owner)
+            self._release()
 
     @property
     def left(self) -> int:
@@ -174,9 +177,24 @@ class OtelLane:
 
     def close(self) -> None:
         """Let go of the lane and the connections."""
-        self._outbox.release(LANE, self._owner)
+        self._release()
         if "_http" in self.__dict__:
             self._http.close()
+
+    def _hold(self) -> bool:
+        """Take the lease, or renew it where that is due; false when another sender has it."""
+        now = self._clock()
+        if self._renewed is not None and now - self._renewed < _RENEW:
+            return True
+        # What one request may take at most comes on top.
+        seconds = _LEASE_SECONDS + self.settings.timeout
+        held = self._outbox.lease(LANE, self._owner, seconds=seconds, now=now)
+        self._renewed = now if held else None
+        return held
+
+    def _release(self) -> None:
+        self._renewed = None
+        self._outbox.release(LANE, self._owner)
 
     def _closed_for(self) -> float:
         until = self._blocked_until
@@ -220,7 +238,10 @@ class OtelLane:
         done: list[OutboxEntry] = []
         try:
             for entry in entries:
-                done.append(self._send_run(entry))
+                sent = self._send_run(entry)
+                if sent is None:
+                    break
+                done.append(sent)
                 if self._closed_for() > 0:
                     break
         finally:
@@ -228,12 +249,15 @@ class OtelLane:
                 self._outbox.update(done)
         return done
 
-    def _send_run(self, entry: OutboxEntry) -> OutboxEntry:
+    def _send_run(self, entry: OutboxEntry) -> OutboxEntry | None:
+        """The entry after sending; ``None`` when another sender took over, who goes on with it as it was."""
         requests = zlib.decompress(entry.frozen or b"").split(b"\n")
         sent = int(entry.extra.get("sent", 0))
         rejected = str(entry.extra.get("rejected", ""))
         tried = replace(entry, attempts=entry.attempts + 1)
         for number, body in enumerate(requests[sent:], start=sent):
+            if not self._hold():
+                return None
             outcome, words = self._post(body)
             self._heard(outcome)
             if outcome.outcome == "refused":
@@ -285,7 +309,8 @@ class OtelLane:
         """The connections: redirects off, every wait bounded, nothing taken from the environment but proxies."""
         import httpx
 
-        return httpx.Client(timeout=httpx.Timeout(self.settings.timeout), follow_redirects=False)
+        timeout = httpx.Timeout(self.settings.timeout)
+        return httpx.Client(timeout=timeout, follow_redirects=False, event_hooks=Deadline().hooks)
 
 
 def _rejected(answer: bytes) -> str:

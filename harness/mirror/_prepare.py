@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.errors import GoldforkError, StoreError
 from harness.mirror._freeze import freeze_run
+from harness.mirror._lane import CLOSED, LANE
 from harness.mirror._render import Context
 from harness.mirror._wire import bounded
 
@@ -37,10 +38,15 @@ class Preparation:
         self._datasets: dict[str, Mapping[str, Any]] = {}
 
     def frozen(self, entries: Sequence[OutboxEntry]) -> Iterator[list[OutboxEntry]]:
-        """The entries with their bytes, a few at a time so that memory stays flat; what cannot be rendered is dead."""
+        """The entries with their bytes, a few at a time so that memory stays flat; what cannot be rendered is dead.
+
+        Ends early when the lane closes; an entry that it closed before is given as it came.
+        """
         self._experiments.clear()
         self._datasets.clear()
         for start in range(0, len(entries), _AT_ONCE):
+            if not self._lane.ready:
+                return
             some = entries[start : start + _AT_ONCE]
             recordings = {found.run.id: found for found in self._store.recordings([entry.id for entry in some])}
             yield [self._freeze(entry, recordings.get(entry.id)) for entry in some]
@@ -58,7 +64,9 @@ class Preparation:
             frozen = self.render(recording)
         except (GoldforkError, StoreError, ValueError) as error:
             return replace(entry, state="dead", error=bounded(f"cannot be rendered: {error}"))
-        trouble = self._uploads.upload(recording, frozen) if self._uploads else None
+        trouble = self._uploads.upload(frozen) if self._uploads else None
+        if trouble is CLOSED:
+            return entry
         if trouble is not None:
             self._lane.heard(trouble)
             return replace(entry, error=trouble.words)
@@ -85,6 +93,6 @@ class Preparation:
         """Where a dataset and its items stand in this project, as ``goldfork dataset push`` noted it."""
         if dataset not in self._datasets:
             notes = self._store.outbox.notes(f"dataset:{dataset}")
-            here = self._store.outbox.notes(self._project.lane).get("project_id")
+            here = self._store.outbox.notes(LANE).get("project_id")
             self._datasets[dataset] = notes if notes.get("project_id") == here else {}
         return self._datasets[dataset]

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from harness.errors import UsageError
+from harness.mirror._deadline import Deadline
 from harness.mirror._wire import Sent, bounded, by_error, by_status
 
 if TYPE_CHECKING:
@@ -32,20 +33,6 @@ _NO_ADDRESS = "LANGFUSE_BASE_URL is no http or https address; give one such as h
 _SPANS = "/api/public/otel/v1/traces"
 _CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 30.0
-_LEAST_SECONDS = 0.05
-
-
-class _Limit:
-    """When requests must be over, on the monotonic clock."""
-
-    end: float | None = None
-
-    def __call__(self, request: httpx.Request) -> None:
-        """Cut the timeouts of a request down to what is left."""
-        if self.end is not None:
-            left = max(self.end - time.monotonic(), _LEAST_SECONDS)
-            allowed: dict[str, float | None] = request.extensions["timeout"]
-            request.extensions["timeout"] = {k: left if v is None else min(v, left) for k, v in allowed.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +51,7 @@ class Project:
     clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC), repr=False)
     """For ``Retry-After`` dates."""
 
-    _limit: _Limit = field(init=False, repr=False, compare=False, default_factory=_Limit)
+    _limit: Deadline = field(init=False, repr=False, compare=False, default_factory=Deadline)
 
     def __post_init__(self) -> None:
         try:
@@ -110,11 +97,6 @@ class Project:
         )
 
     @property
-    def lane(self) -> str:
-        """Name of the lease that its one sender holds, and of the notes kept with it."""
-        return f"mirror:{self.public_key}"
-
-    @property
     def host(self) -> str:
         """Host and port, for people."""
         return urlsplit(self.base_url).netloc
@@ -128,7 +110,7 @@ class Project:
             auth=httpx.BasicAuth(self.public_key, self.secret_key),
             timeout=httpx.Timeout(self.timeout, connect=min(_CONNECT_SECONDS, self.timeout)),
             follow_redirects=False,
-            event_hooks={"request": [self._limit]},
+            event_hooks=self._limit.hooks,
         )
 
     @cached_property
@@ -170,6 +152,20 @@ class Project:
         text = "" if answer.is_success and answer.status_code != 207 else answer.text
         return by_status(answer.status_code, answer.headers, text, now=self.clock())
 
+    def put_away(self, url: str, body: bytes, *, headers: Mapping[str, str]) -> Sent:
+        """Put bytes once at an address that the server named, within the same limits and without our keys."""
+        import httpx
+
+        timeout = httpx.Timeout(self.timeout, connect=min(_CONNECT_SECONDS, self.timeout))
+        try:
+            with httpx.Client(timeout=timeout, follow_redirects=False, event_hooks=self._limit.hooks) as client:
+                answer = client.put(url, content=body, headers=dict(headers))
+        except httpx.InvalidURL:
+            return Sent(outcome="refused", words="the server names an address for uploads that is none")
+        except httpx.RequestError as error:
+            return by_error(error)
+        return by_status(answer.status_code, answer.headers, "", now=self.clock())
+
     def get(self, path: str, parameters: Mapping[str, str]) -> Any:
         """Read a JSON answer once; a ``Sent`` in place of it says why there is none.
 
@@ -200,10 +196,6 @@ class Project:
         except orjson.JSONDecodeError:
             words = f"HTTP {answer.status_code} that is no JSON: {answer.text}"
             return Sent(outcome="retry", status=answer.status_code, words=bounded(words))
-
-    def run_link(self, project_id: str, trace_id: str) -> str:
-        """Address of a run's page in Langfuse."""
-        return f"{self.base_url}/project/{project_id}/traces/{trace_id}"
 
     def finish_within(self, seconds: float | None) -> None:
         """Let no request from now on take longer than what is left of so many seconds; ``None`` for no such end."""

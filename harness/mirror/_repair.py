@@ -44,7 +44,7 @@ class Repairs:
         """Whether the way is free for an entry's spans; else one step of its repair is done."""
         if not entry.extra.get("repair"):
             return True
-        if not (self._lane.open and self._lane.hold()):
+        if not self._lane.ready:
             return False
         deleted = entry.extra.get("deleted_at")
         now = self._clock()

@@ -13,6 +13,7 @@ import orjson
 from harness.mirror._batch import Piece, batches, deliver
 from harness.mirror._freeze import envelope, thaw
 from harness.mirror._ids import trace_id
+from harness.mirror._lane import CLOSED
 from harness.mirror._pages import AT_ONCE, FAR, accepted, verified
 from harness.mirror._repair import Repairs
 from harness.mirror._verify import SOON, Seen, compare, expected, next_look, rows_of
@@ -46,8 +47,10 @@ class Runs:
         """Freeze and send what is due. The bytes are committed before they leave, so that a kill repeats them."""
         due = self._outbox.due(("run",), ("pending",), now=self._clock(), limit=AT_ONCE)
         ready = [entry for entry in due if self._repairs.cleared(entry, tally)]
+        known = {entry.id: entry for entry in ready}
         for some in self._preparation.frozen([entry for entry in ready if entry.frozen is None]):
-            self._outbox.update(some)
+            # What is given back as it came was not looked at; another sender may have been at it.
+            self._outbox.update([entry for entry in some if entry is not known[entry.id]])
             tally.frozen += sum(entry.frozen is not None for entry in some)
             tally.dead += sum(entry.state == "dead" for entry in some)
             self._post_all([entry for entry in some if entry.state == "pending" and entry.frozen is not None], tally)
@@ -60,7 +63,7 @@ class Runs:
         alone = [[entry] for entry in entries if entry.attempts >= _ALONE_AFTER]
         together = [entry for entry in entries if entry.attempts < _ALONE_AFTER]
         for group in ([together] if together else []) + alone:
-            if not (self._lane.open and self._lane.hold()):
+            if not self._lane.ready:
                 return
             self._post(group, tally)
 
@@ -76,18 +79,20 @@ class Runs:
         for batch in batches(packed):
             for piece, sent in deliver(batch, lambda pieces: self._post_once(pieces, tally)):
                 answers[piece.run].append((piece, sent))
-            # A run of several requests is settled by its last one, or by the first that did not go through.
-            done = [run for run, found in answers.items() if len(found) == counts[run] or _stuck(found)]
+            # A run of several requests is settled by its last one, or by the first that did not go through; one that
+            # the lane closed before stays as it is.
+            cut = {run for run, found in answers.items() if any(sent is CLOSED for _, sent in found)}
+            done = [r for r, found in answers.items() if r not in cut and (len(found) == counts[r] or _stuck(found))]
             self._settle([(waiting.pop(run), answers.pop(run)) for run in done if run in waiting], tally)
-            if not (self._lane.open and self._lane.hold()):
+            if cut or not self._lane.ready:
                 return
         # A run whose spans are all dead has nothing left to send.
         self._settle([(entry, []) for entry in waiting.values()], tally)
 
     def _post_once(self, pieces: Sequence[Piece], tally: Tally) -> Sent:
-        if not self._lane.hold():
-            # Requests may have taken so long that another sender took over.
-            return Sent(outcome="retry", words="another sender has the lane")
+        if not self._lane.ready:
+            # Requests may have taken so long that another sender took over, or that the time is up.
+            return CLOSED
         sent = self._project.post_spans(envelope((piece.data for piece in pieces), public_key=self._project.public_key))
         if sent.outcome == "refused" and len(pieces) == 1 and sent.status != 413:
             # Only if an empty request passes is it this span; otherwise every span would end as dead.
@@ -173,16 +178,15 @@ class Runs:
                 fresh = [entry for entry in made if entry.frozen is not None]
                 tally.looked += len(fresh)
                 looked = {entry.id: entry for entry in self._looked(fresh, tally, now=began + FAR)}
-                if not self._lane.open:
-                    self._outbox.update(looked.values())
+                gone = [known[entry.id] for entry in made if entry.state == "dead"]
+                self._outbox.update([replace(entry, due_at=began) for entry in (*looked.values(), *gone)])
+                if len(looked) + len(gone) < len(made):
                     return
-                rest = [known[entry.id] for entry in made if entry.id not in looked]
-                self._outbox.update([replace(entry, due_at=began) for entry in (*looked.values(), *rest)])
 
     def _looked(self, entries: Sequence[OutboxEntry], tally: Tally, *, now: datetime) -> list[OutboxEntry]:
         rows = []
         for entry in entries:
-            if not (self._lane.open and self._lane.hold()):
+            if not self._lane.ready:
                 break
             looked = self._look(entry, tally, act=entry.due_at <= now)
             if looked is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from harness.mirror._ids import span_id, trace_id
+from harness.mirror._ids import experiment_id, span_id, trace_id
 from harness.mirror._pages import AT_ONCE, FAR, accepted, verified
 from harness.mirror._repair import SCORE_KEY
 from harness.mirror._verify import SOON, next_look
@@ -60,7 +60,7 @@ class Scores:
         others = [entry for entry in ready if not entry.extra.get("alone")]
         size = _TOGETHER if self._takes_lists else 1
         for group in [others[i : i + size] for i in range(0, len(others), size)] + alone:
-            if not (self._lane.open and self._lane.hold()):
+            if not self._lane.ready:
                 return
             self._send_group(group, tally)
 
@@ -82,9 +82,12 @@ class Scores:
         for some in verified(self._outbox, "score", lane=self._lane, before=began):
             fresh = [self._frozen(replace(entry, frozen=None)) for entry in some]
             sent = [entry for entry in fresh if entry.frozen is not None]
+            gone = [entry for entry in fresh if entry.frozen is None]
             tally.looked += len(sent)
             looked = {entry.id: entry for entry in self._looked(sent, tally, now=began + FAR)}
-            self._outbox.update([replace(looked.get(entry.id, entry), due_at=began) for entry in fresh])
+            self._outbox.update([replace(entry, due_at=began) for entry in (*looked.values(), *gone)])
+            if len(looked) < len(sent):
+                return
 
     @property
     def _takes_lists(self) -> bool:
@@ -124,7 +127,7 @@ class Scores:
     def _subject(self, row: Mapping[str, Any]) -> dict[str, str] | None:
         """What the score is about: its trial's run, or the experiment as a whole."""
         if not row["case"]:
-            return {"datasetRunId": row["experiment"]}
+            return {"datasetRunId": experiment_id(row["experiment"])}
         key = tuple(row[name] for name in _TRIAL_KEY)
         if self._trial[0] != key:
             # Scores of one trial come one after the other.
@@ -187,8 +190,8 @@ class Scores:
     def _looked(self, entries: Sequence[OutboxEntry], tally: Tally, *, now: datetime) -> list[OutboxEntry]:
         rows: list[OutboxEntry] = []
         for start in range(0, len(entries), _TOGETHER):
-            some = {score_id(entry.id): entry for entry in entries[start : start + _TOGETHER]}
-            if not (self._lane.open and self._lane.hold()):
+            some = {langfuse_score_id(entry.id): entry for entry in entries[start : start + _TOGETHER]}
+            if not self._lane.ready:
                 break
             values = self._values(list(some))
             if values is None:
@@ -224,7 +227,7 @@ class Scores:
         return replace(entry, state="pending", due_at=now, extra=extra)
 
 
-def score_id(entry: str) -> str:
+def langfuse_score_id(entry: str) -> str:
     """The score's id in Langfuse: SHA-256 of its outbox id."""
     return hashlib.sha256(entry.encode()).hexdigest()
 
@@ -242,7 +245,7 @@ def score_body(entry: str, row: Mapping[str, Any], when: datetime) -> dict[str, 
     detail = {name: row.get(name) for name in ("version", "low", "high", "n")}
     known = {**{name: row[name] for name in SCORE_KEY}, **{k: v for k, v in detail.items() if v is not None}}
     body = {
-        "id": score_id(entry),
+        "id": langfuse_score_id(entry),
         "name": redactor.text(row["name"]),
         "value": redactor.text(value) if isinstance(value, str) else value,
         "dataType": kind,

@@ -1,4 +1,4 @@
-"""The worker: one lane to one project, in a process of its own."""
+"""The worker: one lane out of one store to one project, in a process of its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from harness.errors import UsageError
-from harness.mirror._lane import Lane
+from harness.mirror._lane import LANE, Lane
 from harness.mirror._prepare import Preparation
 from harness.mirror._progress import Progress, Tally
 from harness.mirror._runs import Runs
@@ -77,8 +77,8 @@ class Sender:
         self._sleep = sleep
         self.owner = f"{socket.gethostname()}:{self._pid}:{os.urandom(4).hex()}"
         """Who holds the lease."""
-        self._lane = Lane(store.outbox, project, owner=self.owner, clock=clock, jitter=jitter)
-        uploads = Uploads(project, clock=clock) if upload_media else None
+        self._lane = Lane(store.outbox, owner=self.owner, clock=clock, jitter=jitter)
+        uploads = Uploads(project, lane=self._lane, clock=clock) if upload_media else None
         preparation = Preparation(store, project, lane=self._lane, run_url=run_url, uploads=uploads)
         self._runs = Runs(store, project, lane=self._lane, preparation=preparation, clock=clock)
         self._scores = Scores(store, project, lane=self._lane, clock=clock)
@@ -92,7 +92,8 @@ class Sender:
             early: Look for everything accepted now, whether its time has come or not.
 
         Raises:
-            UsageError: This is a forked child of the process that made the sender.
+            UsageError: This is a forked child of the process that made the sender, or what the store holds goes to
+                another project.
         """
         if os.getpid() != self._pid:
             raise UsageError("a mirror sender does not live in a forked child; start `goldfork mirror run` instead")
@@ -155,7 +156,7 @@ class Sender:
             everything: Look for what was verified before, too.
 
         Raises:
-            UsageError: Another sender has the lane.
+            UsageError: Another sender has the lane, or what the store holds goes to another project.
         """
         tally = Tally()
         if not self._lane.hold():
@@ -191,15 +192,31 @@ class Sender:
             return
         listed, version = projects.get("data"), health.get("version")
         first = listed[0] if isinstance(listed, list) and listed and isinstance(listed[0], dict) else {}
+        if not isinstance(first.get("id"), str):
+            self._lane.heard(Sent(outcome="retry", words="the server does not say which project the keys belong to"))
+            return
+        self._require_same(first["id"])
         met = {
             "server_version": version if isinstance(version, str) else None,
             "address": self.project.base_url,
-            "project_id": first.get("id"),
+            "project_id": first["id"],
             "project": first.get("name"),
+            "any_project": None,
         }
-        if any(self._lane.notes.get(name) != value for name, value in met.items()):
+        noted = self._outbox.notes(LANE)
+        if any(noted.get(name) != value for name, value in met.items()):
             self._lane.note(**met)
         self._met = self._clock()
+
+    def _require_same(self, project_id: str) -> None:
+        """Refuse another project than the one that the store's entries were sent to: they do not say where to."""
+        noted = self._outbox.notes(LANE)
+        known = noted.get("project_id")
+        if known is not None and known != project_id and not noted.get("any_project"):
+            raise UsageError(
+                f"the store is mirrored to project {known!r} and the keys belong to project {project_id!r}; set the "
+                "keys of the first, or run `goldfork mirror backfill --again` to send everything to the second"
+            )
 
     def _read(self, path: str) -> dict[str, Any] | None:
         answer = self.project.get(path, {})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
 from harness.mirror._ids import trace_id
+from harness.mirror._lane import LANE
 from harness.mirror._sender import KINDS
 
 if TYPE_CHECKING:
@@ -32,25 +33,24 @@ def status(store: Store, project: Project | None, *, clock: Callable[[], datetim
     """
     now = clock()
     oldest = store.outbox.oldest_unverified(KINDS)
-    notes = {} if project is None else store.outbox.notes(project.lane)
-    known = (
-        None
-        if project is None
-        else {"id": notes.get("project_id"), "name": notes.get("project"), "url": project.base_url}
-    )
+    notes = {} if project is None else store.outbox.notes(LANE)
+    known = None
+    if project is not None:
+        address = notes.get("address", project.base_url)
+        known = {"id": notes.get("project_id"), "name": notes.get("project"), "url": address}
     return {
         **store.outbox.counts(KINDS),
         "oldest_unverified_s": None if oldest is None else max((now - oldest).total_seconds(), 0.0),
-        "project": known if project else None,
+        "project": known,
         "server_version": notes.get("server_version"),
         "paused": notes.get("paused"),
         "trouble": notes.get("trouble"),
-        "lane": None if project is None else _holder(store, project, now),
+        "lane": None if project is None else _holder(store, now),
     }
 
 
-def _holder(store: Store, project: Project, now: datetime) -> dict[str, Any] | None:
-    row = next(iter(store.load("leases", name=project.lane)), None)
+def _holder(store: Store, now: datetime) -> dict[str, Any] | None:
+    row = next(iter(store.load("leases", name=LANE)), None)
     if row is None or not row["owner"] or row["expires_at"] is None or row["expires_at"] <= now:
         return None
     return {"owner": row["owner"], "until": row["expires_at"].isoformat()}
@@ -61,15 +61,31 @@ def run_link(store: Store, run: str) -> str | None:
     entry = next(iter(store.load("outbox", kind="run", id=run)), None)
     if entry is None or entry["state"] not in {"accepted", "verified"}:
         return None
-    for lease in store.load("leases"):
-        if lease["name"].startswith("mirror:") and lease.get("project_id") and lease.get("address"):
-            return f"{lease['address']}/project/{lease['project_id']}/traces/{trace_id(run)}"
-    return None
+    notes = store.outbox.notes(LANE)
+    address, project = notes.get("address"), notes.get("project_id")
+    return f"{address}/project/{project}/traces/{trace_id(run)}" if address and project else None
 
 
 def dead(store: Store, *, limit: int = _MOST_DEAD) -> list[OutboxEntry]:
     """What the server refused for good, with its words."""
     return store.outbox.entries(KINDS, ("dead",), limit=limit)
+
+
+def backfill(store: Store, *, again: bool = False) -> int:
+    """Enter every finished run and every score of the store.
+
+    Args:
+        store: Opened for writing.
+        again: What was sent before, too; from then on a sender for another project may begin.
+
+    Returns:
+        How many entries became pending.
+    """
+    made = store.outbox.backfill(again=again)
+    if again:
+        # Not the project itself: a sender that is at work goes on with it, and links lead there.
+        store.outbox.note(LANE, {"any_project": True})
+    return made
 
 
 def retry(store: Store, id_: str, *, clock: Callable[[], datetime] = _now) -> list[OutboxEntry]:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from harness.canonical import canonical_json, parse_json
 from harness.errors import CanonicalError, PromptError
+from harness.redact import Redactor
 
 GROUP = "goldfork.prompt_sources"
 """Entry point group: scheme = class without arguments that has ``fetch``."""
@@ -22,6 +23,8 @@ FALLBACK = "fallback"
 """``FetchedPrompt.source`` of the text written in the code, where it stands in for the source's."""
 CHANGED = "change"
 """``FetchedPrompt.source`` of a text that a fork puts in the place of the source's."""
+_WORDS = 300
+"""How much of a foreign error's text is kept."""
 _REF = re.compile(r"([a-z][a-z0-9_-]*):(\S+)")
 
 
@@ -195,5 +198,8 @@ def _fetch(ref: str) -> FetchedPrompt | PromptError:
         return error
     except CanonicalError as error:
         return PromptError(f"prompt {ref!r} has a text that cannot be recorded: {error}")
-    except (ImportError, AttributeError) as error:
+    except ImportError as error:
         return PromptError(f"prompt source {entry.value!r} cannot be imported: {error}; install it again")
+    except Exception as error:  # noqa: BLE001 - somebody else's code: whatever it raises, the written text stands in
+        words = " ".join(Redactor().text(f"{type(error).__name__}: {error}").split())[:_WORDS]
+        return PromptError(f"prompt {ref!r} cannot be fetched, its source {entry.value!r} fails: {words}")

@@ -17,6 +17,7 @@ BROAD = {
     "harness/replay/_target.py": "a module may raise anything when it is imported",
     "harness/experiment/_scoring.py": "a crashed evaluator is a failed score",
     "harness/experiment/_summary.py": "so is one that crashes over the whole set",
+    "harness/session/_prompts.py": "a prompt source is somebody else's plugin; the written text stands in",
     "harness/store/_writer.py": "a dead writer would leave every later caller waiting for ever",
 }
 

@@ -32,7 +32,7 @@ def test_killed_at_fifty_moments_and_then_finished(tmp_path, fleet):
     context.set_forkserver_preload(["harness.mirror", "harness.store._database", "httpx"])
     rows, lane, interrupted = [], None, 0
     with LangfuseServer() as server, open_store(database, durability="normal") as store:
-        lane = f"mirror:{server.public_key}"
+        lane = "mirror:langfuse"
         script = tmp_path / "sender.py"
         keys = {"public_key": server.public_key, "secret_key": server.secret_key, "url": server.url}
         script.write_text(SENDER.format(database=database, **keys))

@@ -4,6 +4,8 @@ import base64
 import json
 from dataclasses import replace
 
+import pytest
+
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(200))
 
 
@@ -51,3 +53,20 @@ def test_else_only_a_note_is_sent(fleet, store, server, sender, clock):
     assert uploaded(server) == []
     assert base64.b64encode(PNG)[:40] not in sent_bytes(server)
     assert "image/png" in sent_bytes(server).decode()
+
+
+@pytest.mark.parametrize("kind", ["text/csv", "application/json", "application/xml", "image/svg+xml", "text/html"])
+def test_files_that_are_text_stay_notes_since_nothing_redacts_them(fleet, store, server, clock, kind):
+    made, blobs = fleet.records(0, steps=1)
+    url = f"data:{kind};base64,{base64.b64encode(b'mail jane.roe@example.org').decode()}"
+    image = f"data:IMAGE/PNG;base64,{base64.b64encode(PNG).decode()}"
+    content = [{"type": "text", "text": f"{url} {image}"}]
+    request = json.dumps({"model": "m-1", "messages": [{"role": "user", "content": content}]}).encode()
+    message = replace(made[-1], request_hash=fleet.digest(request))
+    store.write(*made[1:-1], message, made[0], blobs={**blobs, message.request_hash: request}).result()
+    sender = fleet.Sender(
+        store, fleet.project_of(server, clock=clock), clock=clock, sleep=clock.sleep, upload_media=True
+    )
+    assert fleet.drive(sender, clock)
+    assert [put.raw for put in uploaded(server)] == [PNG]
+    sender.close()

@@ -358,6 +358,34 @@ def test_a_wrong_key_or_address_closes_the_lane_and_says_so(store, collector, la
     assert store.outbox.counts((KIND,))["pending"] == 2
 
 
+def test_a_lane_that_was_taken_over_stops_between_two_requests(store, collector, lanes, record, clock):
+    (small,) = record("late")
+    first, second = lanes(collector.url), lanes(collector.url)
+    assert first.flush(60)
+    clock.sleep(3600)
+    recording = store.recording(small)
+    run = replace(recording.run, id="019ad3b4-1111-7000-8000-0000000000ab")
+    steps = [
+        replace(recording.steps[-1], id=f"019ad3b4-1111-7000-8000-{n:012x}", run_id=run.id, seq=n, parent_id=None)
+        for n in range(MAX_SPANS + 1)
+    ]
+    store.write(*steps, run).result()
+
+    def taken_over():
+        collector.before_answer = lambda: None
+        clock.sleep(3600)
+        assert store.outbox.lease(LANE, "another", seconds=60, now=clock())
+
+    collector.before_answer = taken_over
+    first.run_once()
+    assert len(collector.bodies) == 2
+    assert (entry(store, run.id)["state"], entry(store, run.id)["attempts"]) == ("pending", 0)
+    clock.sleep(61)
+    assert second.flush(60)
+    assert [len(spans(body)) for body in collector.bodies[1:]] == [MAX_SPANS, MAX_SPANS, 1]
+    assert collector.bodies[1] == collector.bodies[2]
+
+
 def test_a_large_run_goes_on_where_it_stopped(store, collector, lanes, record, clock):
     (small,) = record("late")
     lane = lanes(collector.url)

@@ -461,3 +461,14 @@ class TestChange:
         shelf.text = "{nobody}"
         outcome = fork_run(parent, target=run, change=f"prompt:draft={shelf.ref}", at="draft")
         assert outcome.error.startswith(ChangeError.__name__)
+
+
+@pytest.mark.parametrize("error", [KeyError("port"), ValueError("Port could not be cast"), OSError("no route")])
+def test_whatever_a_source_raises_the_written_text_stands_in(shelf, error):
+    def fetch(ref):
+        raise error
+
+    shelf.fetch = fetch
+    with pytest.warns(RuntimeWarning, match="falls back to the text written in the code"):
+        outcome = live_run(writer(prompt(shelf.scheme, "written {x}", source=shelf.ref)), {"x": 1})
+    assert outcome.output == "written 1"
