@@ -7,6 +7,7 @@ key or network.
 from __future__ import annotations
 
 import math
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -47,6 +48,27 @@ def remote(model: str, endpoint: str, key_env: str) -> Embed:
         return vector_of(response.model_dump(), model)
 
     return embed
+
+
+def unrecorded(model: str, *, endpoint: str | None, key_env: str) -> Embed:
+    """The same without a recording, for a comparison that is no part of any run."""
+    if endpoint is None:
+
+        def embed(text: str) -> Vector:
+            with _one_at_a_time:
+                return encode(model, text)[0]
+
+        return embed
+
+    def ask(text: str) -> Vector:
+        import openai
+
+        client = openai.OpenAI(base_url=endpoint, api_key=os.environ.get(key_env) or "no-key", max_retries=1)
+        with client:
+            response = client.embeddings.create(model=model, input=text, encoding_format="float")
+        return vector_of(response.model_dump(), model)
+
+    return ask
 
 
 def vector_of(response: Mapping[str, Any], model: str) -> Vector:

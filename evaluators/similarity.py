@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from evaluators._embedding import Vector, cosine, local, mean, remote
+from evaluators._embedding import Vector, cosine, local, mean, remote, unrecorded
 from evaluators._guards import BLOCKING, differences
 from evaluators._options import content_version, number, text
 from evaluators._paths import MISSING, parse_path
@@ -16,6 +16,41 @@ from harness.score import Score
 MOST_WINDOWS = 100
 """Windows of one text, about 75,000 characters of prose; beyond, a trial fails instead of embedding for minutes."""
 _REVISION = 1
+
+
+def embedder(
+    model: str, *, endpoint: str | None = None, key_env: str = "OPENAI_API_KEY"
+) -> Callable[[Sequence[str]], list[Vector]]:
+    """Whole texts to vectors, as the evaluator makes them, but outside of any run: nothing is recorded.
+
+    Args:
+        model: As for ``Similarity``.
+        endpoint: Base URL of an OpenAI-compatible API whose ``/embeddings`` is asked instead of a local model.
+        key_env: Environment variable with the endpoint's key.
+
+    Returns:
+        A function that raises ``EvaluatorError`` when the model is not there or the endpoint does not answer.
+    """
+    embed = unrecorded(model, endpoint=endpoint, key_env=key_env)
+
+    def whole(content: str) -> Vector:
+        slices = windows(content) or [content]
+        if len(slices) > MOST_WINDOWS:
+            raise EvaluatorError(
+                f"a text has {len(slices)} windows of {BUDGET} tokens; at most {MOST_WINDOWS} are embedded"
+            )
+        return _whole([embed(one) for one in slices], slices)
+
+    def texts(contents: Sequence[str]) -> list[Vector]:
+        from openai import OpenAIError
+
+        try:
+            return [whole(content) for content in contents]
+        except OpenAIError as error:
+            reason = " ".join(str(error).split())[:200]
+            raise EvaluatorError(f"embedding model {model!r} did not answer: {reason}") from error
+
+    return texts
 
 
 class Similarity:

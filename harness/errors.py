@@ -110,7 +110,13 @@ class ReadError(GoldforkError):
 
 
 class ChangeError(GoldforkError):
-    """A fork's change is malformed or addresses nothing."""
+    """A fork's change is malformed or addresses nothing.
+
+    ``outcome`` is that of the fork (``harness.replay.RunOutcome``) where only running it showed that the change alters
+    nothing: what it called is in there, and was paid; ``None`` where nothing was run.
+    """
+
+    outcome: Any = None
 
 
 class UndeclaredChange(ChangeError):

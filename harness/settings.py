@@ -52,6 +52,9 @@ class Settings(BaseSettings):
     """Folder of the golden datasets."""
     run_url: str = ""
     """Address of a run's page of your own, ``{run}`` standing for its id; shown in Langfuse beside the run."""
+    embedder: str = ""
+    """What measures how far two texts are apart in meaning, in diffs: a sentence-transformers model, or ``MODEL@URL``
+    of an OpenAI-compatible endpoint. Without one their words are compared."""
     prices: dict[str, Price] = Field(default_factory=dict)
     """Price per model name; a model without one has unknown cost."""
     concurrency: int = Field(default=8, ge=1)

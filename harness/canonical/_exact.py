@@ -7,6 +7,7 @@ import binascii
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from harness.canonical._json import content_hash
@@ -57,7 +58,6 @@ class ExactForm:
         self.remote = False
         """Whether a URL was met whose content may change behind it."""
         self._places = _places(volatile)
-        self._pattern = _pattern(self._places)
 
     def value(self, value: Any, field: str = "") -> Any:
         """The exact form of a value that stands under ``field``."""
@@ -103,11 +103,13 @@ class ExactForm:
         return self._text(text)
 
     def _text(self, text: str) -> str:
-        if self._pattern is None:
+        # A pattern of all values would cost more than the search, since a long run declares very many.
+        present = frozenset(value for value in self._places if value in text)
+        if not present:
             return _escaped(text)
         # The pattern has one group, so that every second piece is a declared value.
-        pieces = self._pattern.split(text)
-        pieces[1::2] = [self._places[piece] for piece in pieces[1::2]]
+        pieces = _pattern(present).split(text)
+        pieces[1::2] = [_placeholder(*self._places[piece]) for piece in pieces[1::2]]
         pieces[::2] = [_escaped(piece) for piece in pieces[::2]]
         return "".join(pieces)
 
@@ -131,21 +133,24 @@ def _decoded(text: str) -> bytes | None:
     return data if base64.b64encode(data).decode().rstrip("=") == plain else None
 
 
-def _places(volatile: Sequence[tuple[str, str]]) -> dict[str, str]:
+def _places(volatile: Sequence[tuple[str, str]]) -> dict[str, tuple[str, int]]:
+    """Name and number of each declared value, by its text; the first one counts."""
     counts: defaultdict[str, int] = defaultdict(int)
-    places: dict[str, str] = {}
+    places: dict[str, tuple[str, int]] = {}
     for name, text in volatile:
-        label = name.replace("⟦", "").replace("⟧", "")
         if text:
-            places.setdefault(text, f"⟦{label}#{counts[name]}⟧")
+            places.setdefault(text, (name, counts[name]))
         counts[name] += 1
     return places
 
 
-def _pattern(places: dict[str, str]) -> re.Pattern[str] | None:
-    if not places:
-        return None
-    longest_first = sorted(places, key=lambda text: (-len(text), text))
+def _placeholder(name: str, number: int) -> str:
+    return f"⟦{name.replace('⟦', '').replace('⟧', '')}#{number}⟧"
+
+
+@lru_cache(maxsize=256)
+def _pattern(values: frozenset[str]) -> re.Pattern[str]:
+    longest_first = sorted(values, key=lambda text: (-len(text), text))
     return re.compile("(" + "|".join(_bounded(text) for text in longest_first) + ")")
 
 

@@ -10,6 +10,7 @@ from harness.cli import (  # noqa: F401 - importing a file registers its command
     _experiment,
     _import,
     _import_labels,
+    _import_otel,
     _init,
     _key,
     _mirror,

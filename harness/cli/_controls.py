@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.cli._app import console, visible
+from harness.cli._references import Earlier
 from harness.experiment import ControlTrial, output_word
 from harness.record import Recording
-from harness.replay import Counts, RunOutcome, control_run
+from harness.replay import Counts, ReplayOptions, RunOutcome, control_arm, control_run
 from harness.report import GIVEN
 from harness.session import Change, Sink
 
@@ -31,6 +32,7 @@ def run_controls(
     sink: Sink,
     mode: str,
     code_version: str | None,
+    earlier: Earlier,
 ) -> Controls:
     """Run them one after the other; each is a run in the store."""
     found = []
@@ -41,8 +43,9 @@ def run_controls(
             number=number,
             target=target,
             mode=mode,
+            arm=earlier(control_arm(parent, change, number)),
             sink=sink,
-            code_version=code_version,
+            options=ReplayOptions(code_version=code_version),
         )
         found.append(_control(number, outcome))
     return Controls(tuple(found), sum((one.counts for one in found), Counts()))

@@ -3,80 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from harness.cli._app import console, visible
-from harness.replay import Difference, RunDiff, StepDiff, ToolCallDiff, ValueChange
-from harness.report import word_difference
+from harness.record import Recording
+from harness.replay import Difference, RunDiff, ToolCallDiff, ValueChange, meaning_by, measured
+from harness.report import PlaceView, difference_view, word_difference
+from harness.settings import load_settings
 
 _PLACES = 8
 """Places of one difference that a terminal shows."""
 _CALLS = 10
-_KEYS = ("key", "name", "scope", "occurrence", "state", "input_hash", "output_hash", "equal")
 _STYLES = {"gone": "red strike", "new": "green", "left_out": "dim", "same": ""}
 
 
-def diff_json(diff: RunDiff) -> dict[str, Any]:
-    """The machine form (docs/json.md)."""
-    return {
-        "steps": [_step_json(step) for step in diff.steps],
-        "first_divergence": diff.first_divergence,
-        "output_equal": diff.output_equal,
-        "output": _difference_json(diff.difference),
-        "tool_calls": [_call_json(call) for call in diff.tool_calls],
-    }
+def print_diff(diff: RunDiff, *, steps: bool = True) -> None:
+    """Print the steps, the first divergence, and what differs: JSON path, words, tool calls.
+
+    Args:
+        diff: The comparison.
+        steps: Whether to list the steps that are equal as well.
+    """
+    out = console()
+    if steps:
+        out.print(_steps(diff))
+    _print_divergence(diff)
 
 
-def _step_json(step: StepDiff) -> dict[str, Any]:
-    return {
-        **{key: getattr(step, key) for key in _KEYS},
-        "settled": step.settled,
-        "difference": _difference_json(step.difference),
-    }
-
-
-def _difference_json(difference: Difference | None) -> dict[str, Any] | None:
-    if difference is None:
-        return None
-    return {
-        "kind": difference.kind,
-        "places": [_place_json(place) for place in difference.places],
-        "more": difference.more,
-        "note": difference.note or None,
-        "semantic": {"cosine": difference.semantic.cosine, "note": difference.semantic.note},
-    }
-
-
-def _call_json(call: ToolCallDiff) -> dict[str, Any]:
-    return {
-        "name": call.name,
-        "scope": call.scope,
-        "kind": call.kind,
-        "before": call.before,
-        "after": call.after,
-        "arguments": [_place_json(place) for place in call.places],
-    }
-
-
-def _place_json(place: ValueChange) -> dict[str, Any]:
-    return {"path": place.path, "kind": place.kind, "before": place.before, "after": place.after}
-
-
-def print_diff(diff: RunDiff) -> None:
-    """Print the steps, the first divergence, and what differs: JSON path, words, tool calls."""
+def _steps(diff: RunDiff) -> Table:
     told = any(step.settled for step in diff.steps)
     table = Table(box=None, header_style="bold")
     for title in ("step", "state", "output", *(("settled",) if told else ())):
         table.add_column(title)
     words = {True: "equal", False: "[yellow]differs[/]", None: "-"}
     for step in diff.steps:
-        row = (Text(visible(step.address)), step.state, words[step.equal])
+        word = "equal but for ids" if step.renamed else words[step.equal]
+        row = (Text(visible(step.address)), step.state, word)
         table.add_row(*row, *((step.settled or "-",) if told else ()))
+    return table
+
+
+def _print_divergence(diff: RunDiff) -> None:
     out = console()
-    out.print(table)
     first = diff.first_divergence
     out.print(visible(f"first divergence: {first}") if first else "no step differs", markup=False)
     shown = False
@@ -88,54 +58,37 @@ def print_diff(diff: RunDiff) -> None:
         _print_difference("output of the run", diff.difference, brief=shown)
     for line in _call_lines(diff.tool_calls):
         out.print(line, markup=False)
-    told_apart = [step.difference for step in diff.steps if step.difference is not None] + [diff.difference]
-    for note in dict.fromkeys(_unmeasured(difference) for difference in told_apart):
-        if note:
-            out.print(visible(f"difference in meaning: {note}"), markup=False)
-
-
-def _unmeasured(difference: Difference | None) -> str:
-    """Why the difference of two texts in meaning is not known; empty where there is no text, or it was measured."""
-    if difference is None or difference.semantic.cosine is not None:
-        return ""
-    return difference.semantic.note if any(place.kind == "text" for place in difference.places) else ""
+    found = [*(step.difference for step in diff.steps), diff.difference]
+    reasons = [difference_view(difference).unmeasured for difference in found if difference is not None]
+    for reason in dict.fromkeys(filter(None, reasons)):
+        out.print(visible(f"difference in meaning: not measured, {reason}"), markup=False)
 
 
 def _print_difference(where: str, difference: Difference, *, brief: bool = False) -> None:
     """One difference; ``brief`` leaves the words out, which the steps before have shown."""
     out = console()
-    kinds = {"formatting": "differs in formatting alone", "content": "differs", "gone": "differs"}
-    note = f": {difference.note}" if difference.note else ""
-    out.print(visible(f"{where}: {kinds.get(difference.kind, difference.kind)}{note}"), markup=False)
-    for place in difference.places[:_PLACES]:
-        out.print(_place(place, words=not brief))
+    view = difference_view(difference)
+    out.print(visible(f"{where}: {view.told}"), markup=False)
+    for place, told in zip(difference.places[:_PLACES], view.places, strict=False):
+        out.print(_place(place, told, words=not brief))
     more = difference.more + max(0, len(difference.places) - _PLACES)
     if more:
         out.print(f"  and {more} more places", markup=False)
-    if difference.semantic.cosine is not None:
-        out.print(
-            visible(f"  in meaning: cosine {difference.semantic.cosine:.3f} {difference.semantic.note}"), markup=False
-        )
+    if view.semantic:
+        out.print(visible(f"  {view.semantic}"), markup=False)
 
 
-def _place(place: ValueChange, *, words: bool) -> Text:
-    line = Text(visible(f"  {place.path}: {place.kind}"))
-    if not words:
-        return line
-    if isinstance(place.before, str) and isinstance(place.after, str) and place.kind == "text":
+def _place(place: ValueChange, told: PlaceView, *, words: bool) -> Text:
+    line = Text(visible(f"  {told.path}: {told.kind}"))
+    if words and isinstance(place.before, str) and isinstance(place.after, str) and place.kind == "text":
         line.append("  ")
         for piece in word_difference(place.before, place.after):
             text = visible(piece.text).replace("\n", " ")
             marks = {"gone": ("[-", "-]"), "new": ("{+", "+}"), "left_out": ("[", "]"), "same": ("", "")}[piece.kind]
             line.append(f"{marks[0]}{text}{marks[1]}", style=_STYLES[piece.kind])
-    elif place.kind in {"value", "added", "removed"}:
-        line.append(visible(f"  {_short(place.before)} -> {_short(place.after)}"))
+    elif told.values and words:
+        line.append(visible(f"  {told.values}"))
     return line
-
-
-def _short(value: Any, most: int = 80) -> str:
-    text = repr(value)
-    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def _call_lines(calls: Sequence[ToolCallDiff]) -> Iterator[str]:
@@ -147,3 +100,8 @@ def _call_lines(calls: Sequence[ToolCallDiff]) -> Iterator[str]:
         yield visible(f"tool call {path}: {call.kind}{' at ' if places else ''}{places}{', ' if moved else ''}{moved}")
     if len(calls) > _CALLS:
         yield f"and {len(calls) - _CALLS} more tool calls"
+
+
+def with_meaning(diff: RunDiff, run: Recording, parent: Recording | None) -> RunDiff:
+    """The comparison with the difference in meaning, measured as the setting ``embedder`` says."""
+    return measured(diff, run, parent, meaning=meaning_by(load_settings().embedder))

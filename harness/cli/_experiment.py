@@ -8,15 +8,21 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from harness.cli._app import JsonOption, app, console, print_json
+from harness.cli._app import JsonOption, app, console, print_json, visible
+from harness.cli._diff import print_diff, with_meaning
 from harness.cli._eval import OutputOption, present
+from harness.cli._listing import print_listing
 from harness.experiment import Comparison, ExperimentLine, ScorePair, compare, experiments, load_experiment
-from harness.report import renderer
+from harness.replay import RunDiff
+from harness.replay import compare as compare_runs
+from harness.report import diff_json, renderer
 from harness.session import process_store
 
 experiment_app = typer.Typer(help="Look at experiments, and compare two of them.", no_args_is_help=True)
 app.add_typer(experiment_app, name="experiment")
 
+_SHOWN = 10
+"""Trials of which a terminal shows what differs."""
 ExperimentArgument = Annotated[str, typer.Argument(help="Id, a unique beginning of one, or latest.")]
 
 
@@ -33,21 +39,24 @@ def list_experiments(
         for line in lines:
             print_json(_line_json(line))
         return
-    table = Table(box=None, header_style="bold")
-    for title in ("experiment", "dataset", "mode", "change", "status", "verdict", "exit", "started"):
-        table.add_column(title, overflow="fold")
-    for line in lines:
-        table.add_row(
+    if not lines:
+        console().print("No experiments yet: run `goldfork eval PATH`.")
+        return
+    cells = [
+        (
             line.id,
-            escape(f"{line.dataset} v{line.version}"),
-            line.mode,
-            escape(_change(line)),
             line.status,
-            line.verdict or "",
+            (line.verdict or "").replace("_", " "),
             "" if line.exit_code is None else str(line.exit_code),
-            line.started_at.strftime("%Y-%m-%d %H:%M:%S"),
+            f"{line.dataset} v{line.version}",
+            line.mode,
+            _change(line),
+            f"{line.started_at:%Y-%m-%d %H:%M:%S}",
         )
-    console().print(table if lines else "No experiments yet: run `goldfork eval PATH`.")
+        for line in lines
+    ]
+    titles = ("experiment", "status", "verdict", "exit", "dataset", "mode", "change", "started")
+    print_listing(titles, cells, first=4)
     if any(line.status != "ok" for line in lines):
         console().print("Finish one that is not ok with `goldfork eval PATH --resume EXPERIMENT`.", style="dim")
 
@@ -82,10 +91,19 @@ def compare_two(first: ExperimentArgument, second: ExperimentArgument, *, json: 
         )
     out.print(table)
     out.print(f"outputs: {found.paired - len(found.differing)} of {found.paired} trials equal")
-    for case, trial in found.differing:
-        out.print(f"  differs: {case}, trial {trial}", markup=False)
+    for number, (case, trial) in enumerate(found.differing):
+        out.print(visible(f"  differs: {case}, trial {trial}"), markup=False)
+        if number < _SHOWN:
+            print_diff(_diff(found, case, trial), steps=False)
+    if len(found.differing) > _SHOWN:
+        out.print(f"What differs is shown of the first {_SHOWN}; --json has it of all.", style="dim")
     if found.unpaired:
         out.print(f"{len(found.unpaired)} trials are in one of them only")
+
+
+def _diff(found: Comparison, case: str, trial: int) -> RunDiff:
+    ours, theirs = found.runs(case, trial)
+    return with_meaning(compare_runs(ours, theirs), ours, theirs)
 
 
 def _value(pair: ScorePair, side: str) -> str:
@@ -132,6 +150,8 @@ def _comparison_json(found: Comparison) -> dict[str, Any]:
             for pair in found.scores
         },
         "paired": found.paired,
-        "differing": [{"case": case, "trial": trial} for case, trial in found.differing],
+        "differing": [
+            {"case": case, "trial": trial, **diff_json(_diff(found, case, trial))} for case, trial in found.differing
+        ],
         "unpaired": [{"case": case, "trial": trial} for case, trial in found.unpaired],
     }

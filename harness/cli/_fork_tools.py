@@ -1,9 +1,10 @@
-"""What a replay or fork did with tools: effects kept dry, results past their ttl, answers that may vary."""
+"""What a replay or fork did to the world: effects kept dry, results past their ttl, arguments that were changed."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -12,7 +13,8 @@ from rich.console import Console
 
 from harness.cli._app import console, visible
 from harness.errors import UsageError
-from harness.replay import RunOutcome, refresh_change
+from harness.record import Recording
+from harness.replay import RunOutcome, mutations, refresh_change
 from harness.session import Change
 
 _SHOWN = 200
@@ -49,10 +51,10 @@ def declared_change(set_: str, refresh: Sequence[str] | None, at: str) -> Change
     return refresh_change(refresh, at) if refresh else Change.parse(set_, at=at)
 
 
-def warn_of_effects(run: str) -> None:
-    """Say before a fork starts that it will touch the world."""
+def warn_of_effects(where: str) -> None:
+    """Say before a fork starts that it will touch the world; ``where`` as in "this fork of run X"."""
     Console(stderr=True, highlight=False).print(
-        f"warning: side effects are executed for real in this fork of run {run}", style="yellow", markup=False
+        f"warning: side effects are executed for real in {where}", style="yellow", markup=False
     )
     # The library's own warning of the same, with a place in the code that says nothing to a user of the command.
     warnings.filterwarnings("ignore", message="side effects are executed", category=RuntimeWarning)
@@ -65,6 +67,17 @@ def tools_json(outcome: RunOutcome) -> dict[str, Any]:
         "expired": [dict(call) for call in outcome.expired],
         "jitter_calls": list(outcome.jitter),
     }
+
+
+def mutations_json(run: Recording) -> list[dict[str, Any]]:
+    """What the steps of a run changed that was not theirs (docs/json.md)."""
+    return [asdict(one) for one in mutations(run)]
+
+
+def print_mutations(run: Recording) -> None:
+    """Print the same for a person, a line each."""
+    for one in mutations(run):
+        console().print(visible(f"mutated: {one}"), style="yellow", markup=False, soft_wrap=True)
 
 
 def print_tools(outcome: RunOutcome) -> None:

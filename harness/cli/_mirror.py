@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import os
-import signal
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from harness.cli._app import JsonOption, app, console, print_json, visible
-from harness.errors import UsageError
-from harness.settings import load_settings
-from harness.store import Store, open_store
+from harness.cli._mirror_lanes import opened, opened_lanes, opened_sender, project_if_any, run_all, say, stopping
 
 if TYPE_CHECKING:
-    from harness.mirror import OtelLane, Project, Sender
-    from harness.store import OutboxEntry
+    from rich.console import Console
+
+    from harness.mirror import Project
+    from harness.store import OutboxEntry, Store
 
 mirror_app = typer.Typer(
     help=(
@@ -36,7 +32,6 @@ app.add_typer(mirror_app, name="mirror")
 _EXPORT_SECONDS = 60.0
 """How long `run --once` gives the OpenTelemetry lane."""
 _LEAST_SECONDS = 0.1
-_GC_ALLOCATIONS = 100_000
 
 _SHOWN = 50
 _NICE = 10
@@ -54,26 +49,29 @@ def run(
     """Send finished runs and scores to Langfuse until stopped, and read back that they arrived.
 
     Runs beside your pipeline as a process of its own (a service, a sidecar, a terminal). Several may be started: one
-    sends, the others wait for its lease. SIGTERM and Ctrl-C end it cleanly; a kill loses nothing.
+    sends, the others say so and wait for its lease. SIGTERM and Ctrl-C end it cleanly, with exit code 0; a kill loses
+    nothing. With `--once`, exit code 1 when something could not be sent now: another sender has the lane, or the server
+    does not take it.
 
     Example: goldfork mirror run
     """
-    stop, out = threading.Event(), console(json=True)
-    with _lanes(stop, upload_media=upload_media) as lanes:
+    stop, out, done = threading.Event(), console(json=True), True
+    with opened_lanes(stop, upload_media=upload_media) as lanes:
         if once:
-            if lanes.sender:
-                _rounds(lanes.sender)
+            done = lanes.sender.catch_up() if lanes.sender else True
             if lanes.export:
-                lanes.export.flush(_EXPORT_SECONDS)
+                done = lanes.export.flush(_EXPORT_SECONDS) and done
         else:
             for host in lanes.hosts:
                 out.print(f"sending to {host} as process {os.getpid()}; Ctrl-C ends", markup=False)
             if hasattr(os, "nice"):
                 # Where cores are few, the pipeline goes first.
                 os.nice(_NICE)
-            with _stopping(stop):
-                _run_all(lanes, stop)
+            with stopping(stop):
+                run_all(lanes, stop)
         _report(lanes.store, lanes.project, json=json)
+    if not done:
+        raise typer.Exit(1)
 
 
 @mirror_app.command("status")
@@ -84,8 +82,8 @@ def status(*, json: JsonOption = False) -> None:
 
     Example: goldfork mirror status --json
     """
-    with _opened() as store:
-        _report(store, _project_if_any(), json=json)
+    with opened(reading=True) as store:
+        _report(store, project_if_any(), json=json)
 
 
 @mirror_app.command("flush")
@@ -94,19 +92,26 @@ def flush(
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds after which it gives up.")] = 60.0,
     json: JsonOption = False,
 ) -> None:
-    """Send and verify until nothing is left or the time is up; says what is left, with exit code 1.
+    """Send and verify until nothing is left or the time is up; says how much is left, with exit code 1.
 
-    For the end of a job. What is left stays in the store for the next sender.
+    Ends sooner when nothing can be sent before that: the keys are refused, or the server asks for a longer pause.
+    For the end of a job. What is left stays in the store for the next sender. Where another sender has the lane, that
+    one does the work: this one names it and waits for it, as long as there is time.
 
     Example: goldfork mirror flush --timeout 30
     """
-    end = time.monotonic() + timeout
-    with _lanes(threading.Event()) as lanes:
+    began = time.monotonic()
+    with opened_lanes(threading.Event()) as lanes:
         done = lanes.sender.flush(timeout) if lanes.sender else True
         if lanes.export:
-            done = lanes.export.flush(max(_LEAST_SECONDS, end - time.monotonic())) and done
-        _report(lanes.store, lanes.project, json=json)
+            done = lanes.export.flush(max(_LEAST_SECONDS, began + timeout - time.monotonic())) and done
+        left = lanes.left
+        _report(lanes.store, lanes.project, json=json, more={"left": left})
     if not done:
+        say(
+            f"after {time.monotonic() - began:.0f} s {left} {'is' if left == 1 else 'are'} left, not sent or not seen "
+            "yet: kept in the store for `goldfork mirror run` or the next flush"
+        )
         raise typer.Exit(1)
 
 
@@ -120,13 +125,33 @@ def verify(
 ) -> None:
     """Read back from Langfuse now whether what it accepted is there, once.
 
+    Exit code 0 when all of it is there, 1 when something is missing, doubled or at another time (it is sent again or
+    repaired by `goldfork mirror run`), 2 when Langfuse rejects the keys or does not answer.
+
     Example: goldfork mirror verify --all
     """
-    with _sender(threading.Event()) as (store, sender):
-        found = sender.verify(everything=everything)
-        if not json:
-            console(json=True).print(f"looked at {found.looked}, seen {found.verified}, missing {found.resent}")
-        _report(store, sender.project, json=json)
+    from harness.mirror import Unanswered
+
+    with opened_sender(threading.Event()) as (store, sender):
+        found = unanswered = None
+        try:
+            found = sender.verify(everything=everything)
+        except Unanswered as error:
+            unanswered = error
+        told = {
+            "looked": found.looked if found else None,
+            "seen": found.verified if found else None,
+            "missing": found.resent if found else None,
+            "repaired": found.repaired if found else None,
+            "error": str(unanswered) if unanswered else None,
+        }
+        if found:
+            say(f"looked at {found.looked}, seen {found.verified}, missing {found.resent}")
+        _report(store, sender.project, json=json, more=told)
+    if unanswered:
+        raise unanswered
+    if found and found.verified < found.looked:
+        raise typer.Exit(1)
 
 
 @mirror_app.command("backfill")
@@ -146,7 +171,7 @@ def backfill(
     """
     from harness.mirror import backfill as enter_all
 
-    with _opened() as store:
+    with opened() as store:
         entered = enter_all(store, again=again)
     if json:
         print_json({"entered": entered})
@@ -160,53 +185,50 @@ def dead(
     retry: Annotated[str, typer.Option(help="Send this one again: an id from the list, or a run's.")] = "",
     json: JsonOption = False,
 ) -> None:
-    """List what Langfuse refused for good, with its words; the rest of each run went through.
+    """List what Langfuse or a collector refused for good, with its words; the rest of each run went through.
 
     Example: goldfork mirror dead --retry 0198c0de-…/9f2ab43c11d0e877
     """
     from harness.mirror import dead as dead_entries
     from harness.mirror import retry as revive
 
-    with _opened() as store:
-        entries = revive(store, retry) if retry else dead_entries(store)
-    if json:
-        for entry in entries:
-            print_json(_dead_row(entry))
-        return
     out = console()
-    if retry:
-        out.print(f"{len(entries)} will be sent again")
-        return
-    if not entries:
-        out.print("Nothing was refused.")
-    for entry in entries[:_SHOWN]:
-        out.print(visible(f"{entry.kind} {entry.id}: {entry.error or 'no reason given'}"), markup=False, soft_wrap=True)
-    if len(entries) > _SHOWN:
-        out.print(f"… and {len(entries) - _SHOWN} more; --json shows all")
+    with opened(reading=not retry) as store:
+        if retry:
+            made = revive(store, retry, each=_print_dead if json else None)
+            if not json:
+                out.print(f"{made} will be sent again")
+            return
+        shown = 0
+        for shown, entry in enumerate(dead_entries(store), start=1):
+            if json:
+                _print_dead(entry)
+            elif shown > _SHOWN:
+                out.print("… and more; --json shows all")
+                break
+            else:
+                told = f"{entry.kind} {entry.id}: {entry.error or 'no reason given'}"
+                out.print(visible(told), markup=False, soft_wrap=True)
+        if not shown and not json:
+            out.print("Nothing was refused.")
 
 
-def _dead_row(entry: OutboxEntry) -> dict[str, Any]:
-    return {
-        "kind": entry.kind,
-        "id": entry.id,
-        "attempts": entry.attempts,
-        "error": entry.error,
-        "created_at": entry.created_at.isoformat(),
-    }
+def _print_dead(entry: OutboxEntry) -> None:
+    print_json(
+        {
+            "kind": entry.kind,
+            "id": entry.id,
+            "attempts": entry.attempts,
+            "error": entry.error,
+            "created_at": entry.created_at.isoformat(),
+        }
+    )
 
 
-def _rounds(sender: Sender) -> None:
-    """Round after round while there is something due and the lane is open."""
-    while not (progress := sender.run_once()).wait:
-        pass
-    if not progress.held:
-        console(json=True).print("another sender has the lane; it does the work")
-
-
-def _report(store: Store, project: Project | None, *, json: bool) -> None:
+def _report(store: Store, project: Project | None, *, json: bool, more: Mapping[str, Any] | None = None) -> None:
     from harness.mirror import status as state_of
 
-    state = state_of(store, project)
+    state = {**state_of(store, project), **(more or {})}
     if json:
         print_json(state)
         return
@@ -214,118 +236,19 @@ def _report(store: Store, project: Project | None, *, json: bool) -> None:
     counts = ", ".join(f"{state[name]} {name}" for name in ("pending", "accepted", "verified", "dead"))
     age = state["oldest_unverified_s"]
     out.print(counts if age is None else f"{counts}; the oldest unverified has waited {age:.0f} s")
+    _print_lane(out, state)
+    if (collector := state["otel"]) is not None:
+        counts = ", ".join(f"{collector[name]} {name}" for name in ("pending", "verified", "dead"))
+        out.print(f"to the collector: {counts}")
+        _print_lane(out, collector)
+    if state["dead"] or (collector and collector["dead"]):
+        out.print("`goldfork mirror dead` shows what was refused")
+
+
+def _print_lane(out: Console, state: Mapping[str, Any]) -> None:
     if state["lane"]:
         out.print(f"sender: {state['lane']['owner']}", markup=False)
     if state["paused"]:
         out.print(visible(f"paused: {state['paused']}"), style="red", markup=False, soft_wrap=True)
     if state["trouble"]:
         out.print(visible(f"trouble: {state['trouble']}"), style="yellow", markup=False, soft_wrap=True)
-    if state["dead"]:
-        out.print("`goldfork mirror dead` shows what was refused")
-
-
-@contextlib.contextmanager
-def _opened() -> Iterator[Store]:
-    settings = load_settings()
-    with open_store(settings.url, durability=settings.durability) as store:
-        yield store
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Lanes:
-    """Where this process sends to: Langfuse, an OpenTelemetry collector, or both."""
-
-    store: Store
-    sender: Sender | None
-    export: OtelLane | None
-
-    @property
-    def project(self) -> Project | None:
-        """The Langfuse project, if any."""
-        return self.sender.project if self.sender else None
-
-    @property
-    def hosts(self) -> list[str]:
-        """Whereto, for people."""
-        named = [self.sender.project.host] if self.sender else []
-        return [*named, self.export.settings.host] if self.export else named
-
-
-@contextlib.contextmanager
-def _lanes(stop: threading.Event, *, upload_media: bool = False) -> Iterator[_Lanes]:
-    from harness.mirror import OtelLane, OtelSettings
-
-    # Rendering makes many short-lived objects and no cycles: looking for cycles takes a fifth of its time.
-    gc.set_threshold(_GC_ALLOCATIONS)
-    asked = OtelSettings.from_environment()
-    if asked and asked.skipped:
-        console(json=True).print(visible(asked.skipped), markup=False, soft_wrap=True)
-        asked = None
-    with contextlib.ExitStack() as stack:
-        if asked and _project_if_any() is None:
-            store, sender = stack.enter_context(_opened()), None
-        else:
-            store, sender = stack.enter_context(_sender(stop, upload_media=upload_media))
-        export = OtelLane(store, asked, sleep=lambda seconds: _wait(stop, seconds)) if asked else None
-        if export:
-            stack.callback(export.close)
-        yield _Lanes(store=store, sender=sender, export=export)
-
-
-def _run_all(lanes: _Lanes, stop: threading.Event) -> None:
-    """Both lanes until told to stop, each in its own thread: a slow collector never delays Langfuse."""
-    beside = threading.Thread(target=lanes.export.run, args=(stop,)) if lanes.export and lanes.sender else None
-    if beside:
-        beside.start()
-    try:
-        if lanes.sender:
-            lanes.sender.run(stop)
-        elif lanes.export:
-            lanes.export.run(stop)
-    finally:
-        stop.set()
-        if beside:
-            beside.join()
-
-
-@contextlib.contextmanager
-def _sender(stop: threading.Event, *, upload_media: bool = False) -> Iterator[tuple[Store, Sender]]:
-    from harness.mirror import Project, Sender
-
-    project = Project.from_environment()
-    with _opened() as store:
-        sender = Sender(
-            store,
-            project,
-            sleep=lambda seconds: _wait(stop, seconds),
-            run_url=load_settings().run_url,
-            upload_media=upload_media,
-        )
-        try:
-            yield store, sender
-        finally:
-            sender.close()
-
-
-def _wait(stop: threading.Event, seconds: float) -> None:
-    stop.wait(seconds)
-
-
-def _project_if_any() -> Project | None:
-    from harness.mirror import Project
-
-    try:
-        return Project.from_environment()
-    except UsageError:
-        return None
-
-
-@contextlib.contextmanager
-def _stopping(stop: threading.Event) -> Iterator[None]:
-    """SIGTERM and Ctrl-C end the round that runs, then the sender."""
-    before = {name: signal.signal(name, lambda *_: stop.set()) for name in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(name, handler)

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 
 import typer
-from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
 from harness.cli._app import JsonOption, app, console, print_json, visible
 from harness.cli._controls import Controls, controls_json, failed, print_controls, run_controls
-from harness.cli._diff import diff_json, print_diff
+from harness.cli._diff import print_diff, with_meaning
 from harness.cli._fork_tools import (
     EffectsOption,
     ExpiredOption,
     RefreshOption,
     declared_change,
+    mutations_json,
+    print_mutations,
     print_tools,
     tools_json,
     warn_of_effects,
 )
+from harness.cli._listing import print_listing
 from harness.cli._plan import show_plan
+from harness.cli._references import earlier_runs, note, require_recorded_controls, stored_run
 from harness.errors import UsageError
-from harness.record import MessageRecord, Recording, StepRecord
+from harness.record import MessageRecord, StepRecord
 from harness.replay import (
     Counts,
+    ReplayOptions,
     RunOutcome,
     code_version,
     compare,
@@ -35,7 +40,9 @@ from harness.replay import (
     plan_fork,
     replay_run,
 )
+from harness.report import diff_json
 from harness.session import process_store, require_usable
+from harness.settings import load_settings
 from harness.store import RunStatus, RunSummary
 
 run_app = typer.Typer(help="Look at recorded runs, replay them, fork them at a step.", no_args_is_help=True)
@@ -62,15 +69,14 @@ def list_runs(
         for row in rows:
             print_json(_run_row(row))
         return
-    table = Table(box=None, header_style="bold")
-    for title in ("run", "workflow", "status", "mode", "arm", "case", "started"):
-        table.add_column(title, overflow="fold")
-    for row in rows:
-        started = row.started_at.strftime("%Y-%m-%d %H:%M:%S")
-        table.add_row(
-            row.id, Text(visible(row.workflow)), row.status, row.mode, row.arm, Text(visible(row.case or "")), started
-        )
-    console().print(table if rows else "No runs yet: call a workflow, or see docs/quickstart.md.")
+    if not rows:
+        console().print("No runs yet: call a workflow, or see docs/quickstart.md.")
+        return
+    cells = [
+        (row.id, row.status, row.mode, f"{row.started_at:%Y-%m-%d %H:%M:%S}", row.workflow, row.case or "", row.arm)
+        for row in rows
+    ]
+    print_listing(("run", "status", "mode", "started", "workflow", "case", "arm"), cells, first=4)
 
 
 def _run_row(row: RunSummary) -> dict[str, Any]:
@@ -100,7 +106,7 @@ def show_run(run: RunArgument, *, json: JsonOption = False) -> None:
     """Show a run's steps and messages with states, tokens and cost."""
     from harness.mirror import run_link  # what the other commands of this file need not load
 
-    recording = _recording(run)
+    recording = stored_run(run)
     if json:
         print_json(
             {
@@ -111,6 +117,7 @@ def show_run(run: RunArgument, *, json: JsonOption = False) -> None:
                 "output": content(recording, recording.run.output_hash),
                 "steps": [_step_json(step) for step in recording.steps],
                 "messages": [_message_json(message) for message in recording.messages],
+                "mutations": mutations_json(recording),
                 "langfuse": run_link(process_store(), recording.run.id),
             }
         )
@@ -125,6 +132,7 @@ def show_run(run: RunArgument, *, json: JsonOption = False) -> None:
         else:
             branches.get(item.step_id or "", tree).add(_message_line(item))
     console().print(tree)
+    print_mutations(recording)
     if link := run_link(process_store(), recording.run.id):
         console().print(f"Langfuse: {visible(link)}", markup=False, soft_wrap=True)
 
@@ -187,7 +195,7 @@ def tag(
 
     Example: goldfork run tag 01a22e7d good-answer reviewed
     """
-    found = _recording(run).run
+    found = stored_run(run).run
     for word in tags or ():
         if not word or not word.isprintable():
             raise UsageError(f"tag {visible(word)!r} is empty or not printable; give words")
@@ -201,12 +209,12 @@ def tag(
 @run_app.command("replay")
 def replay(run: RunArgument, *, target: TargetOption, code: CodeOption = "", json: JsonOption = False) -> None:
     """Run the current code with all answers from the recording, and say what differs. Costs nothing."""
-    parent = require_usable(_recording(run))
+    parent = require_usable(stored_run(run))
     outcome = replay_run(
         parent,
         target=load_target(target),
         sink=process_store(),
-        code_version=code_version(code) if code else None,
+        options=ReplayOptions(code_version=code_version(code) if code else None),
     )
     _show(outcome, json=json)
 
@@ -214,6 +222,10 @@ def replay(run: RunArgument, *, target: TargetOption, code: CodeOption = "", jso
 _AT = (
     "Address of the step to fork at, e.g. draft or plan/search#1; without it the whole run. "
     "draft~0 is the first model call made in draft itself, ~2 the third one outside any step."
+)
+_MODE = (
+    "auto calls the provider for what neither the run nor an earlier fork with this change was answered; "
+    "replay never calls it; live asks anew what an earlier fork was answered."
 )
 _SET = (
     "The one change: prompt:NAME=@FILE or =langfuse:NAME@LABEL, model=NAME, param:NAME=VALUE, input:NAME=…, output=…, "
@@ -234,7 +246,7 @@ def fork(
         bool, typer.Option("--allow", help="Go on where the code itself gives something else; the result says what.")
     ] = False,
     code: CodeOption = "",
-    mode: Annotated[str, typer.Option(help="auto calls the provider for what is new; replay never does.")] = "auto",
+    mode: Annotated[Literal["auto", "replay", "live"], typer.Option(help=_MODE)] = "auto",
     plan: Annotated[
         bool, typer.Option("--plan", help="Only say what would be reused, run and kept dry, and about what it costs.")
     ] = False,
@@ -249,24 +261,35 @@ def fork(
 
     Example: goldfork run fork triage --target app:triage --at draft --set prompt:draft=@new.txt
     """
-    parent = require_usable(_recording(run))
+    parent = require_usable(stored_run(run))
     change, function = declared_change(set_, refresh, at).rooted(parent.run.workflow), load_target(target)
     version = code_version(code) if code else None
+    options = ReplayOptions(
+        code_version=version, allow_undeclared=allow, expired=expired, allow_side_effects=allow_side_effects
+    )
     if plan:
-        show_plan(plan_fork(parent, change, target=function, code_version=version), json=json)
+        prices, store = load_settings().prices, process_store()
+        show_plan(plan_fork(parent, change, target=function, options=options, prices=prices, store=store), json=json)
         return
+    earlier = earlier_runs(parent, mode)
+    if controls and mode == "replay":
+        require_recorded_controls(parent, change, controls, earlier)
     if allow_side_effects:
-        warn_of_effects(parent.run.id)
+        warn_of_effects(f"this fork of run {parent.run.id}")
+    # What is asked to happen anew, or in the world, no earlier fork stands for.
+    anew = mode != "replay" and (allow_side_effects or expired == "refresh" or change.kind == "refresh")
+    arm = () if anew else earlier(change.arm)
+    for one in arm:
+        note(f"an earlier fork with this change, {one.run.id}, answers first; --mode live asks anew")
+    calls = "replay" if mode == "replay" else "auto"
     outcome = fork_run(
         parent,
         target=function,
         change=change,
-        mode=mode,
+        mode=calls,
+        arm=arm,
         sink=process_store(),
-        code_version=version,
-        allow_undeclared=allow,
-        expired=expired,
-        allow_side_effects=allow_side_effects,
+        options=options,
     )
     beside = None
     if controls and outcome.status == "ok":
@@ -276,8 +299,9 @@ def fork(
             count=controls,
             target=function,
             sink=process_store(),
-            mode=mode,
+            mode=calls,
             code_version=version,
+            earlier=earlier,
         )
     _show(outcome, json=json, controls=beside)
 
@@ -285,24 +309,16 @@ def fork(
 @run_app.command("diff")
 def diff(run: RunArgument, other: RunArgument, *, json: JsonOption = False) -> None:
     """Compare two recorded runs step by step, hashes first."""
-    ours, theirs = _recording(other), _recording(run)
-    result = compare(ours, theirs)
+    ours, theirs = stored_run(other), stored_run(run)
+    result = with_meaning(compare(ours, theirs), ours, theirs)
     if json:
         print_json({"run": ours.run.id, "parent": theirs.run.id, **diff_json(result)})
         return
     print_diff(result)
 
 
-def _recording(ref: str) -> Recording:
-    store = process_store()
-    found = store.run(ref)
-    recording = store.recording(found.id if found else ref)
-    if recording is None:
-        raise UsageError(f"there is no run {ref!r}; `goldfork run list` shows what the store holds")
-    return recording
-
-
 def _show(outcome: RunOutcome, *, json: bool, controls: Controls | None = None) -> None:
+    outcome = replace(outcome, diff=with_meaning(outcome.diff, outcome.run, outcome.parent))
     if json:
         print_json(outcome_json(outcome) | (controls_json(controls, outcome) if controls else {}))
     else:
@@ -317,6 +333,7 @@ def _show(outcome: RunOutcome, *, json: bool, controls: Controls | None = None) 
             console().print(visible(line), style="red", markup=False)
         for line in outcome.undeclared:
             console().print(visible(f"undeclared change: {line}"), style="yellow", markup=False)
+        print_mutations(outcome.run)
         print_tools(outcome)
         if controls is not None:
             print_controls(controls, outcome)
@@ -351,5 +368,6 @@ def outcome_json(outcome: RunOutcome) -> dict[str, Any]:
         "provider_calls": counts.provider_calls,
         "undeclared": list(outcome.undeclared),
         "drift": list(outcome.drift),
+        "mutations": mutations_json(outcome.run),
         **tools_json(outcome),
     }

@@ -51,7 +51,9 @@ def check(*, json: JsonOption = False) -> None:
 
 @store_app.command("gc")
 def gc(*, json: JsonOption = False) -> None:
-    """Remove content that no run, case or result refers to; what was used within the hour stays.
+    """Remove content that no run, case or result refers to, and shared results of tools that are past their ttl.
+
+    Content that was used within the hour stays.
 
     Example: goldfork store gc
     """
@@ -62,7 +64,7 @@ def gc(*, json: JsonOption = False) -> None:
         return
     console().print(
         f"removed {report.blobs} blobs and {report.chains} chain links, {file_size(report.bytes)}; "
-        f"spared {report.kept_recent} used within the hour"
+        f"spared {report.kept_recent} used within the hour; dropped {report.expired_tool_results} expired tool results"
     )
 
 

@@ -13,7 +13,7 @@ from harness.dataset import Case, GoldenDataset, RecordingRef
 from harness.errors import CanonicalError, DatasetError, DatasetMissing, LiveCallForbidden, TargetError, UsageError
 from harness.pipeline import code_version
 from harness.record import RECORDED, Recording
-from harness.replay import Place, RunOutcome, live_run, load_target, replay_run
+from harness.replay import Place, ReplayOptions, RunOutcome, live_run, load_target, replay_run
 from harness.session import Sink
 
 _REFUSED = (401, 403)
@@ -213,7 +213,9 @@ def _doubt(dataset: GoldenDataset, outcome: RunOutcome, target: Callable[..., An
         recording = dataset.read_recording(dataset.write_recording(outcome.run))
     except (DatasetError, DatasetMissing) as error:
         return f"its new run {record.id!r} cannot be written: {error}"
-    again = replay_run(recording, target=target, place=Place(case=record.case, trial=record.trial))
+    again = replay_run(
+        recording, target=target, options=ReplayOptions(place=Place(case=record.case, trial=record.trial))
+    )
     return difference(again, recording)
 
 

@@ -11,7 +11,7 @@ from harness.dataset import Case, GoldenDataset, RecordingRef
 from harness.errors import DatasetError, DatasetMissing
 from harness.pipeline import plain
 from harness.record import RECORDED, Recording, RecordingSource
-from harness.replay import Place, RunOutcome, load_target, replay_run
+from harness.replay import Place, ReplayOptions, RunOutcome, load_target, replay_run
 
 _OTHER = re.compile(r"[^A-Za-z0-9_-]+")
 _UNSET = object()
@@ -142,7 +142,7 @@ def _doubt(recording: Recording, target: Callable[..., Any] | None, case_id: str
         return "the run was imported; `goldfork dataset rerecord` makes it replayable"
     if target is None:
         return "dataset.toml names no target to replay it with"
-    outcome = replay_run(recording, target=target, place=Place(case=case_id))
+    outcome = replay_run(recording, target=target, options=ReplayOptions(place=Place(case=case_id)))
     return difference(outcome, recording)
 
 

@@ -14,7 +14,9 @@ from harness.experiment._history import (
 )
 from harness.experiment._options import EvalMode, EvalOptions, Progress, Watcher
 from harness.experiment._pace import Pace
+from harness.experiment._plan import ExperimentPlan, TrialPlan, plan_experiment
 from harness.experiment._runner import run_experiment
+from harness.experiment._undeclared import SharedDifference, shared_differences
 from harness.experiment._values import (
     Basis,
     ControlTrial,
@@ -34,6 +36,7 @@ __all__ = [
     "EvalOptions",
     "Executor",
     "ExperimentLine",
+    "ExperimentPlan",
     "ExperimentResult",
     "GateCheck",
     "JitterWord",
@@ -43,6 +46,8 @@ __all__ = [
     "Progress",
     "ScorePair",
     "ScorerEffect",
+    "SharedDifference",
+    "TrialPlan",
     "TrialResult",
     "Verdict",
     "Watcher",
@@ -56,5 +61,7 @@ __all__ = [
     "load_experiment",
     "options_of",
     "output_word",
+    "plan_experiment",
     "run_experiment",
+    "shared_differences",
 ]

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from harness.dataset import GoldenDataset
 from harness.errors import ChangeError
+from harness.experiment._options import EvalOptions
+from harness.experiment._setting import Job
 from harness.experiment._values import TrialResult
 from harness.record import Recording
 from harness.replay import RunOutcome, require_addressed, require_uniform
@@ -24,6 +27,16 @@ def marked(outcome: RunOutcome, reason: ChangeError) -> RunOutcome:
 def not_addressed(outcome: RunOutcome, change: Change | None) -> bool:
     """Whether this is such a replay, given the experiment's change."""
     return change is not None and _REASON in outcome.metadata
+
+
+def rooted(dataset: GoldenDataset, jobs: Sequence[Job], options: EvalOptions) -> EvalOptions:
+    """The options with the workflow named in a change that names no step."""
+    change = options.change
+    if change is None or change.step:
+        return options
+    recordings = (dataset.recording(job.case.id, trial=job.trial) for job in jobs)
+    first = next((recording for recording in recordings if recording is not None), None)
+    return options if first is None else replace(options, change=change.rooted(first.run.workflow))
 
 
 def require_some_addressed(recordings: Iterable[Recording | None], change: Change | None) -> None:

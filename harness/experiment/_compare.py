@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from harness.errors import UsageError
 from harness.experiment._values import ExperimentResult, TrialResult
+from harness.record import Recording
 from harness.score import Score
 
 
@@ -39,6 +40,11 @@ class Comparison:
     """Case and trial of those whose outputs differ, or where one has none."""
     unpaired: tuple[tuple[str, int], ...]
     """Case and trial that only one holds."""
+
+    def runs(self, case: str, trial: int) -> tuple[Recording, Recording]:
+        """The second and the first experiment's run of a trial that both hold, to be compared as any two runs."""
+        first, second = (_trials(one)[case, trial] for one in (self.first, self.second))
+        return second.outcome.run, first.outcome.run
 
 
 def compare(first: ExperimentResult, second: ExperimentResult) -> Comparison:

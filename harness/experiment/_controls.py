@@ -17,6 +17,7 @@ from harness.record import Recording
 from harness.replay import (
     Counts,
     Place,
+    ReplayOptions,
     RunOutcome,
     compare,
     content,
@@ -52,7 +53,7 @@ def require_controls(dataset: GoldenDataset, jobs: Sequence[Job], options: EvalO
     missing = [
         f"{job.case.id!r} lacks {', '.join(arms)}" + (f" of trial {job.trial}" if job.trial else "")
         for job in jobs
-        if (arms := _missing(dataset, job, change, options.controls))
+        if (arms := missing_controls(dataset, job, change, options.controls))
     ]
     if missing:
         more = f" and {len(missing) - _NAMED} more cases" if len(missing) > _NAMED else ""
@@ -62,7 +63,8 @@ def require_controls(dataset: GoldenDataset, jobs: Sequence[Job], options: EvalO
         )
 
 
-def _missing(dataset: GoldenDataset, job: Job, change: Change, controls: int) -> list[str]:
+def missing_controls(dataset: GoldenDataset, job: Job, change: Change, controls: int) -> list[str]:
+    """The arms of a trial's control forks that are not recorded; none where the change addresses nothing."""
     parent = dataset.recording(job.case.id, trial=job.trial)
     if parent is None or not _addressed(parent, change):
         return []
@@ -123,9 +125,10 @@ def _attempt(job: Job, setting: Setting, parent: Recording, *, change: Change, n
             target=setting.target,
             mode="auto" if failed or options.mode == "live" else options.mode,
             arm=[*(answers_of(one.run) for one in reversed(failed)), *([own] if own is not None else [])],
-            place=Place(case=job.case.id, trial=job.trial, experiment=setting.id),
             sink=setting.sink,
-            code_version=setting.code_version,
+            options=ReplayOptions(
+                place=Place(case=job.case.id, trial=job.trial, experiment=setting.id), code_version=setting.code_version
+            ),
         )
         outcome = priced_outcome(outcome, setting.dataset.prices)
         return replace(outcome, counts=count_attempts([[one.run] for one in (*failed, outcome)]))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from harness.dataset import GoldenDataset
+from harness.dataset import Case, GoldenDataset
 from harness.errors import DatasetError, UsageError
 from harness.experiment._encoding import (
     score_to_dict,
@@ -19,7 +19,7 @@ from harness.experiment._encoding import (
     trial_to_dict,
 )
 from harness.experiment._options import EvalOptions
-from harness.experiment._values import ExperimentResult, GateCheck, TrialResult, Verdict
+from harness.experiment._values import ControlTrial, ExperimentResult, GateCheck, TrialResult, Verdict
 from harness.record import RECORDED, Recording
 from harness.score import Score
 from harness.session import Change
@@ -48,8 +48,23 @@ class ExperimentLine:
     ended_at: datetime | None
 
 
-def begin(store: Store, experiment: str, identity: Mapping[str, Any], started_at: datetime) -> None:
-    """Enter a new experiment. ``identity`` is what a resumed one must agree with."""
+def begin(
+    store: Store,
+    experiment: str,
+    identity: Mapping[str, Any],
+    started_at: datetime,
+    *,
+    cases: Iterable[Case] = (),
+) -> None:
+    """Enter a new experiment and the cases that it runs, for readers that have no dataset at hand.
+
+    Args:
+        store: Where to.
+        experiment: Its id.
+        identity: What a resumed one must agree with.
+        started_at: Now.
+        cases: A case may come more than once.
+    """
     row = {
         "id": experiment,
         "status": "running",
@@ -58,14 +73,15 @@ def begin(store: Store, experiment: str, identity: Mapping[str, Any], started_at
         **{name: identity[name] for name in ("dataset", "version", "digest", "target", "mode", "change")},
         "code_version": identity["code_version"],
     }
-    store.save("experiments", [row])
+    version = {"dataset": identity["dataset"], "version": identity["version"]}
+    told = {case.id: {**version, "case": case.id, **_case_row(case)} for case in cases}
+    store.save_together({"experiments": [row], "cases": told.values()})
 
 
 def keep_trial(store: Store, experiment: str, trial: TrialResult) -> None:
-    """Commit one finished trial; its row is written last, so that a trial found is a trial complete."""
+    """Commit one finished trial with its scores, all of it or nothing."""
     arm = trial.outcome.run.run.arm
     place = {"experiment": experiment, "case": trial.case, "arm": arm, "trial": trial.trial}
-    store.save("scores", [{**place, **_score_row(score)} for score in trial.scores])
     record = trial.outcome.run.run
     row = {
         **place,
@@ -76,12 +92,17 @@ def keep_trial(store: Store, experiment: str, trial: TrialResult) -> None:
         "error": trial.outcome.error,
         "result": trial_to_dict(trial),
     }
-    store.save("trials", [row])
+    scores = [{**place, **_score_row(score)} for score in trial.scores]
+    controls = [_control_row(place, control) for control in trial.controls]
+    for control in trial.controls:
+        scores += [{**place, "arm": control.arm, **_score_row(score)} for score in control.scores]
+    # What an effect is measured from; only there where there are controls.
+    scores += [{**place, "arm": RECORDED, **_score_row(score)} for score in trial.recorded_scores.values()]
+    store.save_together({"scores": scores, "trials": [row, *controls]})
 
 
 def finish(store: Store, result: ExperimentResult, status: Status) -> None:
-    """Commit what the experiment as a whole came to."""
-    store.save("scores", [{"experiment": result.id, "case": "", **_score_row(score)} for score in result.scores])
+    """Commit what the experiment as a whole came to, all of it or nothing."""
     row = _row(store, result.id) | {
         "status": status,
         "verdict": result.verdict,
@@ -96,7 +117,8 @@ def finish(store: Store, result: ExperimentResult, status: Status) -> None:
             "notes": list(result.notes),
         },
     }
-    store.save("experiments", [row])
+    scores = [{"experiment": result.id, "case": "", **_score_row(score)} for score in result.scores]
+    store.save_together({"scores": scores, "experiments": [row]})
 
 
 def mark(store: Store, experiment: str, status: Status, ended_at: datetime) -> None:
@@ -135,6 +157,9 @@ def options_of(store: Store, experiment: str) -> EvalOptions:
         change=Change.from_dict(identity["change"]) if identity["change"] else None,
         trials=identity["trials"],
         controls=identity.get("controls", 0),
+        expired=identity.get("expired", "keep"),
+        allow_side_effects=identity.get("allow_side_effects", False),
+        allow_undeclared=identity.get("allow_undeclared", False),
         cases=tuple(identity["cases"]),
         save_recordings=identity["save_recordings"],
         resume=experiment,
@@ -163,7 +188,8 @@ def agree(store: Store, experiment: str, identity: Mapping[str, Any]) -> datetim
 
 def trials_of(store: Store, experiment: str, dataset: GoldenDataset | None) -> tuple[TrialResult, ...]:
     """The finished trials of an experiment, in order of case, then trial."""
-    rows = store.load("trials", experiment=experiment)
+    # Control forks have rows of their own for readers of the tables; here they come with their trial.
+    rows = [row for row in store.load("trials", experiment=experiment) if row.get("result") is not None]
     rows.sort(key=lambda row: (row["case"], row["trial"]))
     return tuple(trial_from_dict(row["result"], run=_run(store, row), parent=_parent(dataset, row)) for row in rows)
 
@@ -221,13 +247,37 @@ def _line(row: Mapping[str, Any]) -> ExperimentLine:
     return ExperimentLine(**same, change=change, started_at=row["started_at"], ended_at=row["ended_at"])
 
 
+def _case_row(case: Case) -> dict[str, Any]:
+    run = case.provenance.get("run")
+    return {
+        "split": case.split,
+        "group": case.group,
+        "tags": list(case.tags),
+        "run_id": run if isinstance(run, str) else None,
+        "expected_output": case.expected_output,
+    }
+
+
+def _control_row(place: Mapping[str, Any], control: ControlTrial) -> dict[str, Any]:
+    """A control fork in the table of trials, under its own arm."""
+    return {
+        **place,
+        "arm": control.arm,
+        "run_id": control.run,
+        "status": control.status,
+        "output_hash": control.output_hash,
+        "equal": control.equal,
+        "error": control.error,
+    }
+
+
 def _score_row(score: Score) -> dict[str, Any]:
     return {"evaluator": score.evaluator, **score_to_dict(score)}
 
 
 def _run(store: Store, row: Mapping[str, Any]) -> Recording:
     """The trial's run, with its content where the store still has it."""
-    found = store.recording(row["run_id"], arm=row["arm"], trial=row["trial"])
+    found = next(iter(store.recordings([row["run_id"]])), None)
     if found is not None:
         return found
     record = store.run(row["run_id"])

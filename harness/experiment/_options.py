@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.dataset import EvaluatorSpec
+from harness.errors import UsageError
 from harness.experiment._values import TrialResult
-from harness.replay import Counts
+from harness.replay import Counts, Expired
 from harness.session import Change
 
 EvalMode = Literal["replay", "auto", "live"]
@@ -24,6 +25,12 @@ class EvalOptions:
     """``replay`` never calls a provider, ``auto`` calls for what is not recorded, ``live`` calls for everything."""
     change: Change | None = None
     """Fork every case with this change instead of replaying it."""
+    expired: Expired = "keep"
+    """Forks: ``refresh`` calls time-bound tools anew whose recorded result is past its ttl."""
+    allow_side_effects: bool = False
+    """Forks: execute side effects instead of keeping them dry."""
+    allow_undeclared: bool = False
+    """Forks: go on where the current code differs from the recorded one by itself; the report says how."""
     controls: int = 0
     """Control forks of each trial: the same fork with nothing changed and fresh calls, the measure of jitter."""
     trials: int | None = None
@@ -44,6 +51,24 @@ class EvalOptions:
     """``inconclusive`` exits with 3 instead of 0."""
     report_only: bool = False
     """Low scores do not fail; errors still do."""
+
+
+def require_fork_options(options: EvalOptions) -> None:
+    """Refuse what only a fork does where nothing is forked, and side effects where nothing may be called.
+
+    Raises:
+        UsageError: It names the option.
+    """
+    asked = {
+        "--expired refresh": options.expired == "refresh",
+        "--allow-side-effects": options.allow_side_effects,
+        "--allow": options.allow_undeclared,
+    }
+    for option, given in asked.items():
+        if given and options.change is None:
+            raise UsageError(f"{option} belongs to a fork: give it with --fork-at and --set, or with --refresh")
+    if options.allow_side_effects and options.mode == "replay":
+        raise UsageError("--allow-side-effects: mode replay executes no side effects; use --mode auto, or leave it out")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

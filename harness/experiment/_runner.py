@@ -5,27 +5,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from harness.dataset import GoldenDataset
 from harness.errors import GoldforkError, GoldforkStop, UsageError
 from harness.experiment import _history
-from harness.experiment._addressed import require_some_addressed, require_some_changed, unaddressed_notes
+from harness.experiment._addressed import require_some_addressed, require_some_changed, rooted, unaddressed_notes
 from harness.experiment._baseline import Baseline, read_baseline
 from harness.experiment._controls import require_controls
 from harness.experiment._evaluators import load_evaluators
 from harness.experiment._executor import Executor, LocalExecutor, in_thread
 from harness.experiment._gate import INTERRUPTED, rule, trial_scores
-from harness.experiment._options import EvalOptions, Progress, Watcher
+from harness.experiment._options import EvalOptions, Progress, Watcher, require_fork_options
 from harness.experiment._pace import Pace
 from harness.experiment._setting import Job, Setting
 from harness.experiment._summary import summarise
 from harness.experiment._trial import plan_jobs, require_cases, run_trial
+from harness.experiment._undeclared import null_replays, refused_notes
 from harness.experiment._values import ExperimentResult, TrialResult
-from harness.replay import Counts, code_version, load_target
+from harness.replay import Counts, code_version, load_target, meaning_by
 from harness.session import new_id
+from harness.settings import load_settings
 from harness.store import Store
 
 
@@ -55,6 +57,7 @@ def run_experiment(
         UsageError: Nothing to run, an unknown case or evaluator, a target that does not import, more trials than
             recorded, or a resumed experiment that does not agree with what it began as.
         ChangeError: No case has what the change addresses.
+        UndeclaredChange: Without the change, the current code gives something else in every case.
         DatasetEdited: The dataset's files differ from its version.
         LiveCallForbidden: A provider is needed and there is no key for it.
     """
@@ -88,6 +91,8 @@ def _prepare(dataset: GoldenDataset, options: EvalOptions, store: Store, pace: P
     function = load_target(target)
     evaluators = load_evaluators(dataset.evaluators if options.evaluators is None else options.evaluators)
     jobs = plan_jobs(dataset, options)
+    options = rooted(dataset, jobs, options)
+    require_fork_options(options)
     require_controls(dataset, jobs, options)
     require_some_addressed((dataset.recording(job.case.id, trial=job.trial) for job in jobs), options.change)
     baseline = read_baseline(dataset, evaluators, {job.case.id for job in jobs})
@@ -102,6 +107,8 @@ def _prepare(dataset: GoldenDataset, options: EvalOptions, store: Store, pace: P
         baseline=baseline.trials,
         baseline_hashes=baseline.hashes,
         pace=pace or Pace(options.max_wait),
+        # An experiment's calls are all counted; those of an embedder at an endpoint would be in no run.
+        meaning=meaning_by(load_settings().embedder, calls=False),
     )
     identity = _identity(setting, target, jobs)
     started_at = datetime.now(UTC)
@@ -110,7 +117,7 @@ def _prepare(dataset: GoldenDataset, options: EvalOptions, store: Store, pace: P
         started_at = _history.agree(store, setting.id, identity)
         finished = _history.trials_of(store, setting.id, dataset)
     else:
-        _history.begin(store, setting.id, identity, started_at)
+        _history.begin(store, setting.id, identity, started_at, cases=(job.case for job in jobs))
     return _Plan(setting=setting, target=target, jobs=jobs, finished=finished, baseline=baseline, started_at=started_at)
 
 
@@ -126,6 +133,9 @@ def _identity(setting: Setting, target: str, jobs: Sequence[Job]) -> Mapping[str
         "change": options.change.as_dict() if options.change else None,
         "trials": 1 + max(job.trial for job in jobs),
         "controls": options.controls,
+        "expired": options.expired,
+        "allow_side_effects": options.allow_side_effects,
+        "allow_undeclared": options.allow_undeclared,
         "cases": list(options.cases),
         "evaluators": [[one.name, one.version, one.step] for one in setting.evaluators],
         "code_version": setting.code_version,
@@ -138,8 +148,10 @@ async def _run(plan: _Plan, store: Store, progress: Watcher | None, executor: Ex
     counts = sum((_counts(trial) for trial in plan.finished), Counts())
     waiting = [job for job in plan.jobs if (job.case.id, job.trial) not in results]
 
+    setting = plan.setting
+
     async def work(job: Job) -> TrialResult:
-        trial = await run_trial(job, plan.setting)
+        trial = await run_trial(job, setting)
         await in_thread(lambda: _history.keep_trial(store, plan.setting.id, trial))
         return trial
 
@@ -150,6 +162,7 @@ async def _run(plan: _Plan, store: Store, progress: Watcher | None, executor: Ex
     tell(None)
     interrupted = False
     try:
+        setting = replace(setting, nulls=await null_replays(waiting, setting, executor, begun=bool(results)))
         async with contextlib.aclosing(executor.map(work, waiting)) as finished:
             async for trial in finished:
                 results[trial.case, trial.trial] = trial
@@ -179,7 +192,12 @@ def _rule(plan: _Plan, trials: Sequence[TrialResult], *, interrupted: bool) -> E
         margins=dataset.margins,
         options=options,
     )
-    notes = (*plan.baseline.notes, *unaddressed_notes(trials, options.change), *ruling.notes)
+    notes = (
+        *plan.baseline.notes,
+        *unaddressed_notes(trials, options.change),
+        *refused_notes(trials, dataset),
+        *ruling.notes,
+    )
     if interrupted:
         notes = (
             f"interrupted after {len(trials)} of {len(plan.jobs)} trials, the numbers are partial; finish it with "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from harness.experiment._evaluators import LoadedEvaluator
 from harness.experiment._options import EvalOptions
 from harness.experiment._pace import Pace
 from harness.experiment._values import TrialHashes
+from harness.replay import Meaning, NullReplay, meaning_by
 from harness.score import Score
 from harness.session import Sink
 
@@ -41,5 +43,9 @@ class Setting:
     baseline_hashes: Mapping[tuple[str, int], TrialHashes] | None
     """What the accepted baseline's trials gave, ``None`` without a baseline."""
     pace: Pace
+    meaning: Meaning = field(default_factory=functools.partial(meaning_by, ""))
+    """What measures how far two outputs are apart in meaning."""
+    nulls: Mapping[tuple[str, int], NullReplay] = field(default_factory=dict)
+    """What the current code gives without the change, by case and trial; only of trials that are forked."""
     saving: threading.Lock = field(default_factory=threading.Lock)
     """Held while a case file is rewritten, which trials of one case would do at the same time."""

@@ -18,9 +18,21 @@ from harness.experiment._pace import TooLong
 from harness.experiment._pricing import priced_outcome
 from harness.experiment._scoring import Scored, Scorer, newly_answered
 from harness.experiment._setting import Job, Setting
+from harness.experiment._undeclared import refused
 from harness.experiment._values import ControlTrial, TrialHashes, TrialResult
 from harness.record import RECORDED, Recording
-from harness.replay import Counts, Place, RunOutcome, compare, count_attempts, fork_run, live_run, replay_run
+from harness.replay import (
+    Counts,
+    Place,
+    ReplayOptions,
+    RunOutcome,
+    compare,
+    count_attempts,
+    fork_run,
+    live_run,
+    measured,
+    replay_run,
+)
 from harness.session import Change
 
 _ROLE = "target"
@@ -88,6 +100,7 @@ async def run_trial(job: Job, setting: Setting) -> TrialResult:
     parent = setting.dataset.recording(job.case.id, trial=job.trial)
     change = setting.options.change
     outcome = await _paced(job, setting, functools.partial(_outcome, job, setting, parent))
+    outcome = await in_thread(lambda: _measured(outcome, setting))
     scorer = Scorer(
         dataset=setting.dataset,
         options=setting.options,
@@ -126,6 +139,12 @@ async def run_trial(job: Job, setting: Setting) -> TrialResult:
     )
 
 
+def _measured(outcome: RunOutcome, setting: Setting) -> RunOutcome:
+    """The outcome with how far its outputs are from the recorded ones in meaning."""
+    diff = measured(outcome.diff, outcome.run, outcome.parent, meaning=setting.meaning)
+    return replace(outcome, diff=diff)
+
+
 def _forked(outcome: RunOutcome, change: Change) -> bool:
     return outcome.status == "ok" and not not_addressed(outcome, change)
 
@@ -152,29 +171,48 @@ def _outcome(job: Job, setting: Setting, parent: Recording | None, failed: Seque
     """One attempt. What an earlier attempt was answered before it failed is not asked again, and comes first."""
     options, change = setting.options, setting.options.change
     place = Place(case=job.case.id, trial=job.trial, experiment=setting.id)
-    common: dict[str, Any] = {"place": place, "sink": setting.sink, "code_version": setting.code_version}
+    again = ReplayOptions(place=place, code_version=setting.code_version)
+    common: dict[str, Any] = {"target": setting.target, "sink": setting.sink, "options": again}
     mode = "auto" if failed or options.mode == "live" else options.mode
     earlier = [answers_of(outcome.run) for outcome in reversed(failed)]
     unaddressed = any(not_addressed(outcome, change) for outcome in failed)
+    if parent is not None and (instead := refused(job, setting, parent)) is not None:
+        return instead
     if change is not None and parent is not None and not unaddressed:
         own = setting.dataset.recording(job.case.id, arm=change.arm, trial=job.trial)
         arms = [*earlier, *([own] if own is not None and options.mode != "live" else [])]
         try:
-            # Where the code has changed as well, the report says so of each case.
-            common_fork = {**common, "allow_undeclared": True}
-            outcome = fork_run(parent, target=setting.target, change=change, mode=mode, arm=arms, **common_fork)
+            allowed = replace(
+                again,
+                expired=options.expired,
+                allow_side_effects=options.allow_side_effects,
+                allow_undeclared=options.allow_undeclared,
+                null=setting.nulls.get((job.case.id, job.trial)),
+            )
+            outcome = fork_run(parent, change=change, mode=mode, arm=arms, **{**common, "options": allowed})
         except ChangeError as reason:
             # Other cases may have what this one lacks; here the change leaves everything as it was.
-            outcome = replay_run(parent, target=setting.target, mode=mode, earlier=earlier, **common)
+            if reason.outcome is not None:
+                # It has run to its end, unchanged; its calls are paid, and are not made again.
+                outcome = replace(reason.outcome, change=None)
+            else:
+                outcome = replay_run(parent, mode=mode, earlier=earlier, **common)
             outcome = marked(outcome, reason)
     elif parent is not None and (unaddressed or options.mode != "live"):
-        outcome = replay_run(parent, target=setting.target, mode=mode, earlier=earlier, **common)
+        outcome = replay_run(parent, mode=mode, earlier=earlier, **common)
         outcome = replace(outcome, metadata=failed[-1].metadata if failed else outcome.metadata)
     elif earlier:
-        outcome = replay_run(earlier[0], target=setting.target, mode=mode, earlier=earlier[1:], **common)
+        outcome = replay_run(earlier[0], mode=mode, earlier=earlier[1:], **common)
         outcome = replace(outcome, parent=parent, diff=compare(outcome.run, parent))
     else:
-        outcome = live_run(setting.target, job.case.input, parent=parent, **common)
+        outcome = live_run(
+            setting.target,
+            job.case.input,
+            place=place,
+            sink=setting.sink,
+            code_version=setting.code_version,
+            parent=parent,
+        )
     outcome = priced_outcome(outcome, setting.dataset.prices)
     return replace(outcome, counts=count_attempts([[one.run] for one in (*failed, outcome)]))
 

@@ -29,7 +29,7 @@ from harness.gateway._outgoing import Outgoing
 from harness.gateway._renamed import find_renamed, minted_ids
 from harness.gateway._served import Served, serve
 from harness.record import VolatileRecord
-from harness.session import Call, Frame, Mode, RunState, call_frame, lost_from
+from harness.session import Call, Frame, Mode, RunState, call_frame
 
 FORBID_LIVE = "GOLDFORK_FORBID_LIVE"
 """Environment variable that turns every live model call into ``LiveCallForbidden``."""
@@ -77,18 +77,9 @@ def open_local(outgoing: Outgoing) -> tuple[Outgoing, LiveCall | Served | None]:
 
 
 def _frame(outgoing: Outgoing) -> Frame:
-    """Where the call belongs. In a thread that does not know, it must not go out behind a replay's back."""
-    for block in lost_from():
-        if block.plan.mode in {Mode.REPLAY, Mode.AUTO}:
-            text = (
-                f"{outgoing.method} {outgoing.path} is called in a thread that does not know its run, while recordings "
-                "are being replayed; hand the thread its function as harness.carry(function)"
-            )
-            if block.runs:
-                block.runs[-1].misses.append(text)
-            raise RecordingMissing(text)
+    """Where the call belongs."""
     try:
-        return call_frame()
+        return call_frame(f"{outgoing.method} {outgoing.path}")
     except StoreOpenError as error:
         raise StoreError(str(error)) from error
     except GoldforkError as error:
@@ -156,15 +147,16 @@ def _renamed(
 
 def declared(volatile: Iterable[VolatileRecord], scope: str) -> list[tuple[str, str]]:
     """Those values of a call's step and of the steps around it, in an order that parallel steps cannot change."""
-    around = f"{scope}/"
-    values = [
-        value
-        for value in volatile
-        if not value.name.startswith(("prompt:", "prompt-source:"))
-        and (not value.scope or around.startswith(f"{value.scope}/"))
-    ]
+    values = [value for value in volatile if is_declared(value, scope)]
     values.sort(key=lambda value: (len(value.scope), value.name, value.occurrence))
     return [(value.name, str(value.value)) for value in values]
+
+
+def is_declared(value: VolatileRecord, scope: str) -> bool:
+    """Whether a value counts as declared for the calls of a step: its own, or of a step around it."""
+    if value.scope and not f"{scope}/".startswith(f"{value.scope}/"):
+        return False
+    return not value.name.startswith(("prompt:", "prompt-source:"))
 
 
 def remember(call: LiveCall | Served, status: int | None) -> None:

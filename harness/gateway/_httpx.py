@@ -2,95 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from types import TracebackType
-from typing import Self
-
 import httpx
 
-from harness.gateway._tap import LiveBody, RecordedBody, Stack, send, send_async
+from harness.gateway._tap import Stack, send, send_async
+from harness.gateway._transport import Around, AsyncAround, AsyncBody, SyncBody
 
 
-class _SyncBody(httpx.SyncByteStream):
-    def __init__(self, body: LiveBody | RecordedBody) -> None:
-        self._body = body
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self._body.pieces()
-
-    def close(self) -> None:
-        self._body.close()
+class _SyncBody(SyncBody, httpx.SyncByteStream):
+    pass
 
 
-class _AsyncBody(httpx.AsyncByteStream):
-    def __init__(self, body: LiveBody | RecordedBody) -> None:
-        self._body = body
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self._body.pieces_async()
-
-    async def aclose(self) -> None:
-        await self._body.aclose()
+class _AsyncBody(AsyncBody, httpx.AsyncByteStream):
+    pass
 
 
 STACK = Stack(httpx, _SyncBody, _AsyncBody)
 
 
-class SyncTap(httpx.BaseTransport):
+class SyncTap(Around[httpx.BaseTransport], httpx.BaseTransport):
     """A transport that records what passes through another, or answers instead of it."""
-
-    def __init__(self, inner: httpx.BaseTransport, owner: object) -> None:
-        self.inner = inner
-        self._owner = owner
-        """The original client, where it shares the transport and would close it when collected."""
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Record or answer."""
         response: httpx.Response = send(STACK, self.inner.handle_request, request, whole_client=True)
         return response
 
-    def close(self) -> None:
-        """Close the inner transport."""
-        self.inner.close()
 
-    def __enter__(self) -> Self:
-        self.inner.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None = None,
-        exc_value: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
-        self.inner.__exit__(exc_type, exc_value, traceback)
-
-
-class AsyncTap(httpx.AsyncBaseTransport):
+class AsyncTap(AsyncAround[httpx.AsyncBaseTransport], httpx.AsyncBaseTransport):
     """As ``SyncTap``, for async clients."""
-
-    def __init__(self, inner: httpx.AsyncBaseTransport, owner: object) -> None:
-        self.inner = inner
-        self._owner = owner
-        """The original client, where it shares the transport and would close it when collected."""
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Record or answer."""
         response: httpx.Response = await send_async(STACK, self.inner.handle_async_request, request, whole_client=True)
         return response
-
-    async def aclose(self) -> None:
-        """Close the inner transport."""
-        await self.inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        await self.inner.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None = None,
-        exc_value: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
-        await self.inner.__aexit__(exc_type, exc_value, traceback)

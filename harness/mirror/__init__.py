@@ -6,6 +6,7 @@ from harness.mirror._ids import span_id, trace_id
 from harness.mirror._import import Imported, import_runs
 from harness.mirror._items import Found
 from harness.mirror._labels import Labelled, import_labels
+from harness.mirror._otel_in import SpansImported, import_spans
 from harness.mirror._otel_sender import OtelLane, OtelProgress
 from harness.mirror._otel_settings import OtelSettings
 from harness.mirror._patience import Unanswered
@@ -42,6 +43,7 @@ __all__ = [
     "Pushed",
     "Sender",
     "Sent",
+    "SpansImported",
     "Tally",
     "Unanswered",
     "Window",
@@ -51,6 +53,7 @@ __all__ = [
     "freeze_run",
     "import_labels",
     "import_runs",
+    "import_spans",
     "retry",
     "run_link",
     "span_id",

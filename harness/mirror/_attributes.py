@@ -13,7 +13,9 @@ from typing import Any
 import orjson
 
 from harness.mirror import _dictionary as words
-from harness.mirror._ids import experiment_id, trace_id
+from harness.mirror._experiments import experiment_id, suffix
+from harness.mirror._ids import trace_id
+from harness.mirror._media import Extraction
 from harness.mirror._render import Context, Rendered, marks
 from harness.mirror._spans import Span
 from harness.record import RunRecord
@@ -21,8 +23,9 @@ from harness.redact import Redactor
 
 _INTERNAL, _ERROR = 1, 2
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_ID = re.compile(r"[0-9a-f]{64}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
-"""Hashes and ids of ours."""
+_ID = re.compile(r"(?:v[1-9]\d?:)?[0-9a-f]{64}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+"""Hashes, keys and ids of ours."""
+_ID_LENGTHS = frozenset({36, 64, 67, 68})
 _SMALL = 10**6
 """Whole numbers below this are no phone number, card or key."""
 _O = "langfuse.observation."
@@ -34,13 +37,21 @@ def written(rendered: Rendered, context: Context) -> list[bytes]:
     told = [_Told(span) for span in rendered.spans]
     shared = _shared(rendered.run, context)
     # All at once: what is recognised as a secret in one place is replaced in the others, earlier ones included.
-    clean = Redactor().value([shared, [each.foreign for each in told], rendered.meta])
+    given = [shared, [each.foreign for each in told], rendered.meta]
+    clean = Redactor().value(given)
+    if clean is not given:
+        for each, found in zip(told, clean[1], strict=True):
+            each.clean(found)
     common = _common(rendered.run, context, shared, clean[0], root=rendered.spans[0].id)
     trace = trace_id(rendered.run.id)
-    return [
-        orjson.dumps(_encoded(trace, each.cleaned(found), common, clean[2]))
-        for each, found in zip(told, clean[1], strict=True)
-    ]
+    # The root is what stands for the case.
+    before = [_fragment([*common, *_expected(clean[0])]), *[_fragment(common)] * (len(told) - 1)]
+    return [orjson.dumps(_encoded(trace, each.span, said, clean[2])) for each, said in zip(told, before, strict=True)]
+
+
+def _fragment(pairs: Sequence[Mapping[str, Any]]) -> orjson.Fragment:
+    """Elements of a list, written down once; there is always one."""
+    return orjson.Fragment(orjson.dumps(pairs)[1:-1])
 
 
 class _Told:
@@ -53,15 +64,14 @@ class _Told:
         self.foreign: list[Any] = [getattr(span, name) for name in _FOREIGN]
         self.foreign += [*span.texts.values(), *(part[name] for part, name in self._places)]
 
-    def cleaned(self, found: list[Any]) -> Span:
-        """The span with what the redactor made of it."""
+    def clean(self, found: list[Any]) -> None:
+        """Put back what the redactor made of it."""
         span, values = self.span, iter(found)
         for name in _FOREIGN:
             setattr(span, name, next(values))
         span.texts = {name: next(values) for name in span.texts}
         for part, name in self._places:
             part[name] = next(values)
-        return span
 
 
 _FOREIGN = ("name", "status", "input", "output", "request", "params")
@@ -69,14 +79,17 @@ _FOREIGN = ("name", "status", "input", "output", "request", "params")
 
 def _foreign(part: Mapping[str, Any]) -> list[str]:
     """The keys whose values may hold what came from outside; rows are parts by themselves."""
-    own = words.OWN | {"row", "root"}
-    return [name for name, value in part.items() if name not in own and _is_foreign(value)]
+    return [name for name, value in part.items() if value is not None and name not in _OWN and _is_foreign(value)]
+
+
+_OWN = words.OWN | {"row", "root"}
 
 
 def _is_foreign(value: Any) -> bool:
     if isinstance(value, str):
-        return _ID.fullmatch(value) is None
-    return isinstance(value, dict | list) or (isinstance(value, int) and abs(value) >= _SMALL)
+        # Most text has another length, and to look at it takes longer.
+        return len(value) not in _ID_LENGTHS or _ID.fullmatch(value) is None
+    return isinstance(value, (dict, list)) or (isinstance(value, int) and abs(value) >= _SMALL)
 
 
 def _shared(run: RunRecord, context: Context) -> dict[str, Any]:
@@ -102,6 +115,8 @@ def _shared(run: RunRecord, context: Context) -> dict[str, Any]:
             "item": context.item_id or run.case,
             "case": run.case,
             "arm": run.arm,
+            # A file in it is told by its note, like those of inputs and outputs.
+            "expected": Extraction(run.id).value(context.expected_output, "output"),
         }
     return shared
 
@@ -112,7 +127,7 @@ def _plain(value: Any) -> Any:
 
 def _common(
     run: RunRecord, context: Context, given: Mapping[str, Any], clean: Mapping[str, Any], *, root: str
-) -> list[orjson.Fragment]:
+) -> list[dict[str, Any]]:
     """The attributes that every span of the run has."""
     experiment = clean.get("experiment")
     place = words.EXPERIMENT_ENVIRONMENT if experiment else words.environment(context.environment)
@@ -127,22 +142,21 @@ def _common(
         if isinstance(before, str | int) and not isinstance(before, bool) and before == after and str(after):
             attributes[name] = words.bounded_ascii(str(after))
     if experiment:
-        attributes |= _experiment(run, context, experiment, given=given["experiment"], root=root)
+        attributes |= _experiment(run, context, experiment, root=root)
     pairs = [_pair(name, value) for name, value in attributes.items() if value is not None]
     tags = list(dict.fromkeys([*(words.bounded(str(tag)) for tag in clean["tags"]), *marks(run)]))
     if tags:
         listed = [{"stringValue": _well_formed(tag)} for tag in tags]
         pairs.append({"key": "langfuse.trace.tags", "value": {"arrayValue": {"values": listed}}})
-    return [orjson.Fragment(orjson.dumps(pair)) for pair in pairs]
+    return pairs
 
 
-def _experiment(
-    run: RunRecord, context: Context, clean: Mapping[str, Any], *, given: Mapping[str, Any], root: str
-) -> dict[str, Any]:
-    suffix = f"-t{run.trial}" if run.trial else ""
+def _experiment(run: RunRecord, context: Context, clean: Mapping[str, Any], *, root: str) -> dict[str, Any]:
+    row = context.experiment or {}
+    end = suffix(row, arm=run.arm, trial=run.trial)
     attributes = {
-        "id": experiment_id(str(given["id"]), run.trial),
-        "name": f"{words.bounded(str(clean['name']), words.LONGEST - len(suffix))}{suffix}",
+        "id": experiment_id(row, arm=run.arm, trial=run.trial),
+        "name": f"{words.bounded(str(clean['name']), words.LONGEST - len(end))}{end}",
         "description": clean["description"],
         "metadata": words.json_text({**clean["metadata"], "trial": run.trial}),
         "dataset.id": clean["dataset"],
@@ -157,7 +171,15 @@ def _experiment(
     return {f"{_E}{name}": value for name, value in attributes.items() if value is not None}
 
 
-def _encoded(trace: str, span: Span, common: Sequence[orjson.Fragment], meta: Mapping[str, Any]) -> dict[str, Any]:
+def _expected(clean: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What the case expects, as an attribute of its item; none where that is not known."""
+    experiment = clean.get("experiment") or {}
+    if experiment.get("item") is None or experiment["expected"] is None:
+        return []
+    return [_pair(f"{_E}item.expected_output", words.json_text(experiment["expected"]))]
+
+
+def _encoded(trace: str, span: Span, common: orjson.Fragment, meta: Mapping[str, Any]) -> dict[str, Any]:
     encoded: dict[str, Any] = {"traceId": trace, "spanId": span.id}
     if span.parent is not None:
         encoded["parentSpanId"] = span.parent
@@ -166,7 +188,7 @@ def _encoded(trace: str, span: Span, common: Sequence[orjson.Fragment], meta: Ma
         "kind": _INTERNAL,
         "startTimeUnixNano": str(span.start * 1_000_000),
         "endTimeUnixNano": str(span.end * 1_000_000),
-        "attributes": [*common, *(_pair(name, value) for name, value in _own(span, meta))],
+        "attributes": [common, *(_pair(name, value) for name, value in _own(span, meta))],
         "status": {"code": _ERROR} if span.level == "ERROR" else {},
     }
     return encoded
@@ -205,5 +227,5 @@ def _pair(name: str, value: Any) -> dict[str, Any]:
 
 
 def _well_formed(text: str) -> str:
-    """The text with a question mark for each lone surrogate, which UTF-8 cannot hold."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+    """The text with each lone surrogate, which UTF-8 cannot hold, spelled out as JSON does it."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from harness.mirror._wire import Sent
@@ -13,6 +13,9 @@ MAX_SPANS: Final = 200
 
 MAX_BYTES: Final = 3_000_000
 """Most bytes of JSON in one request, before compression; one larger span travels alone."""
+
+SMALL: Final = 10_000
+"""No server that takes spans has a limit below so many bytes: where it seems so, something else stands before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +67,27 @@ def deliver(batch: Sequence[Piece], post: Callable[[Sequence[Piece]], Sent]) -> 
     if trouble is not None:
         return [*first, *((piece, trouble) for piece in batch[cut:])]
     return first + deliver(batch[cut:], post)
+
+
+def blamed(sent: Sent, size: int, probe: Callable[[int], Sent]) -> Sent:
+    """Whose fault it is that a single span was refused: its own, or that of whatever answers.
+
+    Args:
+        sent: The refusal.
+        size: Bytes of the request, before compression.
+        probe: Posts a request without spans, once, with at least so many bytes on the wire.
+
+    Returns:
+        The refusal, when a request without the span passes; ``denied`` when that is refused too, or when the span is
+        too small to be too large; else the trouble that the probe met.
+    """
+    too_large = sent.status == 413
+    if too_large and size < SMALL:
+        return replace(sent, outcome="denied")
+    tried = probe(SMALL if too_large else 0)
+    if tried.outcome == "accepted":
+        return sent
+    return replace(sent, outcome="denied") if tried.outcome == "refused" else tried
 
 
 def _cut(batch: Sequence[Piece]) -> int:

@@ -3,33 +3,55 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import orjson
 
 from harness.errors import PromptError
+from harness.mirror._dictionary import json_text
 from harness.record import ChoiceView, Exchange, MessageRecord, ToolCallView, decode_body, view_response
 from harness.session import FetchedPrompt
 
+GONE: Final = "⟦content {} is no longer in the store⟧"
+UNREADABLE: Final = "⟦content {} cannot be read⟧"
+UNKEPT: Final = "⟦the {} was not recorded: it holds what JSON cannot (half a character, an unknown class, too deep)⟧"
+"""Notes that stand where content would, so that nobody takes its lack for a null."""
+
+_UNDECODED: Final = "⟦the body cannot be decoded: {}⟧"
+_LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
 _ASKED: Final = ("messages", "input", "prompt")
 _LANGFUSE: Final = "langfuse"
 _ANSWERS: Final = frozenset({"/chat/completions", "/responses", "/completions"})
+_OK: Final = 200
+_UNPLAIN: Final = re.compile("content-encoding", re.IGNORECASE).fullmatch
+_MORE: Final = ("refusal", "reasoning_content", "reasoning", "tool_calls", "function_call")
+"""What may stand in a turn beside its text."""
 _LONGEST: Final = 4096
 """Characters of an answer that is no JSON."""
 
 
 def quick(data: bytes) -> Any:
-    """The value of JSON bytes, integers of any size included.
+    """The value of JSON bytes, integers of any size included; what is no number to JSON is the text of it.
 
     Raises:
         ValueError: They are no JSON.
         RecursionError: They nest too deeply.
     """
     try:
-        return orjson.loads(data)
+        # orjson makes floats of integers beyond 64 bits.
+        if _LONG_NUMBER.search(data) is None:
+            return orjson.loads(data)
     except orjson.JSONDecodeError:
-        return json.loads(data)
+        pass
+    return json.loads(data, parse_constant=str, parse_float=_finite)
+
+
+def _finite(text: str) -> float | str:
+    value = float(text)
+    return value if math.isfinite(value) else text
 
 
 def asked(body: bytes | str) -> tuple[Any, dict[str, Any]]:
@@ -61,6 +83,8 @@ def said(message: MessageRecord, body: bytes | str | None) -> Any:
     if body is None or isinstance(body, str):
         return body
     answer = message.answer or Exchange(status=None)
+    if (plainly := _plain_turn(message.endpoint, answer, body)) is not None:
+        return plainly
     view = view_response(message.endpoint, answer, body)
     if view.choices:
         turns = [_turn(choice) for choice in view.choices]
@@ -68,13 +92,37 @@ def said(message: MessageRecord, body: bytes | str | None) -> Any:
     encoding = next((value for name, value in answer.headers if name.lower() == "content-encoding"), "")
     plain, problem = decode_body(body, encoding)
     if problem is not None:
-        return None
+        return _UNDECODED.format(problem)
     try:
         value = quick(plain)
     except (ValueError, RecursionError):
         text = plain.decode("utf-8", "replace")
-        return text[:_LONGEST] or None
+        cut = f" ⟦{len(text) - _LONGEST:,} characters more⟧" if len(text) > _LONGEST else ""
+        return text[:_LONGEST] + cut or None
     return value if message.endpoint in _ANSWERS else _without_vectors(value)
+
+
+def _plain_turn(endpoint: str, answer: Exchange, body: bytes) -> dict[str, Any] | None:
+    """The turn of an answer that is one text and nothing else, as most are; ``None`` for all others.
+
+    What there is to an answer otherwise, streams and encodings first, takes several times as long to follow.
+    """
+    if endpoint != "/chat/completions" or answer.status != _OK or not body.startswith(b"{"):
+        return None
+    if any(_UNPLAIN(name) or "event-stream" in value.lower() for name, value in answer.headers):
+        return None
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    choices = value.get("choices")
+    choice = choices[0] if isinstance(choices, list) and len(choices) == 1 else None
+    turn = choice.get("message") if isinstance(choice, dict) and not choice.get("delta") else None
+    if not isinstance(turn, dict) or not isinstance(turn.get("content"), str):
+        return None
+    if any(turn.get(name) is not None for name in _MORE):
+        return None
+    return {"role": "assistant", "content": turn["content"]}
 
 
 def _turn(choice: ChoiceView) -> dict[str, Any]:
@@ -119,7 +167,7 @@ def billed(message: MessageRecord, *, replayed: bool) -> dict[str, str]:
     attributes: dict[str, str] = {}
     buckets = usage_buckets(message)
     if buckets:
-        attributes["langfuse.observation.usage_details"] = json.dumps(buckets, separators=(",", ":"))
+        attributes["langfuse.observation.usage_details"] = json_text(buckets)
     # The server counts money in one currency.
     if message.cost is not None and message.currency == "USD" and message.cost.is_finite() and message.cost >= 0:
         attributes["langfuse.observation.cost_details"] = f'{{"total":{message.cost:f}}}'

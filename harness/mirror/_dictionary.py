@@ -18,6 +18,7 @@ from dataclasses import MISSING, fields
 from datetime import UTC, datetime
 from decimal import Decimal
 from hashlib import sha256
+from operator import attrgetter
 from typing import Any, Final, Literal, TypedDict, get_args
 
 import orjson
@@ -126,13 +127,12 @@ _FIELDS: Final[Mapping[type, tuple[tuple[str, Any], ...]]] = {
 
 def own_row(record: RunRecord | StepRecord | MessageRecord) -> dict[str, Any]:
     """A record as a row, not yet redacted."""
-    told: dict[str, Any] = {}
-    for name, default in _FIELDS[type(record)]:
-        value = getattr(record, name)
-        if value is None or value == default or (name in _SIZED and not value):
-            continue
-        told[name] = _TOLD[name](value) if name in _TOLD else value
-    return told
+    values, plan = _PLANS[type(record)]
+    return {
+        name: value if tell is None else tell(value)
+        for value, (name, default, sized, tell) in zip(values(record), plan, strict=True)
+        if value is not None and (default is None or value != default) and (value or not sized)
+    }
 
 
 def run_record(meta: Mapping[str, Any], *, status_message: str | None = None) -> RunRecord:
@@ -172,8 +172,12 @@ def _exchange(exchange: Exchange) -> dict[str, Any]:
 
 
 def _usage(usage: Usage) -> dict[str, int]:
-    counts = {each.name: getattr(usage, each.name) for each in fields(Usage)}
-    return {name: count for name, count in counts.items() if count is not None}
+    counts = zip(_COUNTS, _counts(usage), strict=True)
+    return {name: count for name, count in counts if count is not None}
+
+
+_COUNTS: Final = tuple(each.name for each in fields(Usage))
+_counts = attrgetter(*_COUNTS)
 
 
 def iso(when: datetime) -> str:
@@ -183,6 +187,8 @@ def iso(when: datetime) -> str:
 
 def utc(when: datetime) -> datetime:
     """A time in UTC. The rule for one without a zone: it is read as UTC, never as the machine's local time."""
+    if when.tzinfo is UTC:
+        return when
     return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
 
 
@@ -199,6 +205,17 @@ _TOLD: Final[dict[str, Any]] = {
     "cost": str,
     "error": bool,
 }
+
+
+_PLANS: Final[Mapping[type, tuple[Any, tuple[tuple[str, Any, bool, Any], ...]]]] = {
+    kind: (
+        attrgetter(*(name for name, _ in told)),
+        tuple((name, default, name in _SIZED, _TOLD.get(name)) for name, default in told),
+    )
+    for kind, told in _FIELDS.items()
+}
+"""What gets the fields of a record, and of each its name, its default, whether it counts only if it is not empty, and
+how it is told."""
 
 
 def _read(name: str, value: Any) -> Any:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from functools import lru_cache
 from hashlib import sha256
 from typing import Final, Literal
-
-from harness.redact import Redactor
 
 _TRACE_BYTES: Final = 16
 _SPAN_BYTES: Final = 8
@@ -27,18 +26,10 @@ def trace_id(run_id: str) -> str:
     return digits
 
 
+@lru_cache(maxsize=4096)
 def span_id(kind: Literal["step", "message"], row_id: str) -> str:
     """The observation of a step or a message, as 16 lower-case hex digits, never all zero."""
     return _digest(f"{kind}:{row_id}", _SPAN_BYTES)
-
-
-def experiment_id(name: str, trial: int = 0) -> str:
-    """The experiment that a trial stands in, redacted the same way wherever it is named.
-
-    Langfuse holds one item per experiment: trials after the first of a case go to experiments of their own.
-    """
-    suffix = f"-t{trial}" if trial else ""
-    return f"{Redactor().text(name)}{suffix}"
 
 
 def _digest(text: str, size: int) -> str:

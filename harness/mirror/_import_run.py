@@ -36,6 +36,8 @@ SOURCE: Final = "import"
 _PROVIDER: Final = "imported"
 _KINDS: Final[Mapping[str, StepKind]] = {"AGENT": "agent", "TOOL": "tool", "RETRIEVER": "tool"}
 _JSON: Final = (("content-type", "application/json"),)
+_SCOPE: Final = 1_000
+"""Characters beyond which a scope grows no longer."""
 _NAMED: Final = ("environment", "release", "version")
 
 
@@ -213,7 +215,8 @@ class _Places:
             step = self._step(one, parent, scope)
             self._built.steps.append(step)
             self._ids[one.id] = step.id
-            self._scopes[one.id] = f"{scope}/{step.name}" if scope else step.name
+            # Each row holds its scope: in a trace that nests without end they would take the square of its length.
+            self._scopes[one.id] = scope if len(scope) > _SCOPE else f"{scope}/{step.name}" if scope else step.name
 
     def _step(self, one: Observation, parent: str, scope: str) -> StepRecord:
         built = self._built

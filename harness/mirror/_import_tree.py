@@ -46,7 +46,7 @@ def arrange(observations: Iterable[Observation]) -> Tree:
 
 
 def _began(one: Observation) -> tuple[float, str]:
-    return one.start.timestamp(), one.id
+    return one.start.timestamp() if one.rank is None else one.rank, one.id
 
 
 def _parents(known: Mapping[str, Observation]) -> dict[str, str | None]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from harness.store import Outbox
 
 LANE: Final = "mirror:langfuse"
-"""Name of the lease that the one sender of an outbox holds, and of the notes kept with it.
+"""Name of the lease that the one sender to Langfuse holds, and of the notes kept with it.
 
 One for all projects: the entries of an outbox say what was sent, not where to.
 """
@@ -36,15 +36,34 @@ class Lane:
         self,
         outbox: Outbox,
         *,
-        owner: str,
+        name: str,
+        to: str,
         clock: Callable[[], datetime],
         jitter: Callable[[], float] = random.random,
+        advice: Callable[[Sent], str],
+        longest: float = 0.0,
     ) -> None:
+        """Know a lane; it is not held yet.
+
+        Args:
+            outbox: What is sent through it.
+            name: Of its lease, and of the notes kept with that.
+            to: Host and port of the other end, for people.
+            clock: Gives aware UTC times.
+            jitter: Gives numbers from 0 to 1 that spread the retries of several senders.
+            advice: What to say where the other end takes nothing at all, and what to do about it.
+            longest: Seconds that one request may take beyond what any lease allows for.
+        """
         self._outbox = outbox
-        self._name = LANE
-        self._owner = owner
+        self._name = name
+        self.to = to
+        """Host and port of the other end, for people."""
+        self.owner = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
+        """Who holds the lease: host, process and chance."""
         self._clock = clock
         self._jitter = jitter
+        self._advice = advice
+        self._seconds = LEASE_SECONDS + longest
         self._renewed: datetime | None = None
         self._failures = 0
         self._noted = dict(outbox.notes(self._name))
@@ -69,6 +88,35 @@ class Lane:
         )
 
     @property
+    def wait(self) -> float:
+        """Seconds until something may be sent again; 0 while the lane is open."""
+        until = self.blocked_until
+        return 0.0 if until is None else max(0.0, (until - self._clock()).total_seconds())
+
+    @property
+    def said(self) -> str:
+        """Why the lane is closed, in one sentence; empty while it is open."""
+        if self.trouble is None:
+            return ""
+        return self._advice(self.trouble) if self.denied else self.trouble.words
+
+    @property
+    def denied(self) -> bool:
+        """Whether the lane is closed because the keys or the address are at fault."""
+        return self.trouble is not None and self.trouble.outcome == "denied"
+
+    @property
+    def taken(self) -> str:
+        """Who else has the lane, and what to do about it; empty when nobody has."""
+        holder = self._outbox.holder(self._name, now=self._clock())
+        if holder is None or holder == self.owner:
+            return ""
+        return (
+            f"another sender, process {holder.rpartition(':')[0] or holder}, has the lane to {self.to} and does the "
+            "work; leave it to that one, or stop it there"
+        )
+
+    @property
     def ready(self) -> bool:
         """Whether the next request may go out: the lane is open, and the lease renewed where that was due."""
         return self.open and self.hold()
@@ -90,13 +138,13 @@ class Lane:
         return held
 
     def _take(self, now: datetime) -> bool:
-        return self._outbox.lease(self._name, self._owner, seconds=LEASE_SECONDS, now=now)
+        return self._outbox.lease(self._name, self.owner, seconds=self._seconds, now=now)
 
     def release(self) -> None:
         """Let the next sender have the lane at once."""
         if self._renewed is not None:
             self._renewed = None
-            self._outbox.release(self._name, self._owner)
+            self._outbox.release(self._name, self.owner)
 
     def heard(self, sent: Sent) -> None:
         """Draw the conclusions of an answer for everything else that is waiting.
@@ -116,9 +164,9 @@ class Lane:
         self.trouble = sent
         self.blocked_until = self._clock() + timedelta(seconds=wait)
         if denied:
-            self.note(paused=_reason(sent), trouble=None)
-        elif self._noted.get("trouble") != sent.words:
-            self.note(trouble=sent.words)
+            self.note(paused=self.said, trouble=None)
+        elif self._noted.get("trouble") != sent.words or self._noted.get("paused"):
+            self.note(paused=None, trouble=sent.words)
 
     def note(self, **values: Any) -> None:
         """Keep values with the lease; ``None`` takes one back."""
@@ -137,9 +185,3 @@ def _is_gone(owner: str) -> bool:
             except (PermissionError, OverflowError):
                 return False
     return False
-
-
-def _reason(sent: Sent) -> str:
-    if sent.status in {401, 403}:
-        return f"Langfuse refuses the keys ({sent.words}); set LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY to good ones"
-    return f"this address does not take what the mirror sends ({sent.words}); check LANGFUSE_BASE_URL"

@@ -53,7 +53,7 @@ class Extraction:
     def _value(self, value: Any, field: Field, depth: int) -> Any:
         if isinstance(value, str):
             return self._text(value, field) if "base64," in value or "BASE64," in value else value
-        if not isinstance(value, dict | list):
+        if not isinstance(value, (dict, list)):
             return value
         if depth >= _DEEPEST:
             return TOO_DEEP
@@ -62,7 +62,10 @@ class Extraction:
         sound = value.get("input_audio")
         if isinstance(sound, Mapping) and isinstance(sound.get("data"), str):
             value = {**value, "input_audio": {**sound, "data": self._sound(sound, field)}}
-        return {self._text(key, field): self._value(item, field, depth + 1) for key, item in value.items()}
+        return {
+            self._text(key, field) if "," in key else key: self._value(item, field, depth + 1)
+            for key, item in value.items()
+        }
 
     def _text(self, text: str, field: Field) -> str:
         return _DATA_URL.sub(lambda url: self._note(url["type"] or "text/plain", url["data"], field), text)

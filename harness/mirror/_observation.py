@@ -61,6 +61,8 @@ class Observation:
     """In USD by bucket."""
     prompt_name: str | None = None
     prompt_version: str | None = None
+    rank: int | None = None
+    """Place in the order of start, where the source tells it more exactly than ``start``; all of a trace or none."""
 
     @property
     def touched(self) -> datetime:

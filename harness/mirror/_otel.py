@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -17,18 +17,13 @@ from typing import Any, Final
 import orjson
 
 from harness.errors import CanonicalError, DatasetMissing, StoreError
+from harness.mirror._content import GONE, UNKEPT, UNREADABLE
 from harness.mirror._ids import span_id, trace_id
 from harness.mirror._otel_message_span import message_attributes, message_content, message_name
 from harness.mirror._otel_messages import without_media
 from harness.pipeline import plain
 from harness.record import MessageRecord, Recording, RunRecord, StepRecord
 from harness.redact import Redactor
-
-MAX_SPANS: Final = 200
-"""Most spans in one request."""
-
-MAX_BYTES: Final = 3_000_000
-"""Most bytes of spans in one request, before compression; one larger span travels alone."""
 
 _INTERNAL, _CLIENT, _ERROR = 1, 3, 2
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -68,26 +63,34 @@ class _Span:
     """What went wrong; ``None`` for nothing."""
 
 
-def export_requests(recording: Recording, *, resource: Mapping[str, str], content: bool, version: str) -> list[bytes]:
-    """The OTLP/JSON requests that carry a run; the same recording gives the same bytes.
+def export_head(*, resource: Mapping[str, str], version: str) -> bytes:
+    """What stands before the spans in every request.
+
+    Args:
+        resource: Attributes of the resource.
+        version: Of goldfork, for the scope.
+    """
+    told = {"attributes": [_pair(name, value) for name, value in sorted(resource.items())]}
+    scope = {"name": "goldfork", "version": version}
+    return b'{"resourceSpans":[{"resource":%b,"scopeSpans":[{"scope":%b,"spans":[' % (
+        orjson.dumps(told),
+        orjson.dumps(scope),
+    )
+
+
+def export_request(head: bytes, spans: Iterable[bytes]) -> bytes:
+    """The OTLP/JSON request for spans, in order."""
+    return head + b",".join(spans) + b"]}]}]}"
+
+
+def export_spans(recording: Recording, *, content: bool) -> list[bytes]:
+    """The spans of a run as OTLP/JSON, the root first; the same recording gives the same bytes.
 
     Args:
         recording: A finished run.
-        resource: Attributes of the resource.
         content: Whether inputs, outputs and messages go along; without, errors go as their type only.
-        version: Of goldfork, for the scope.
-
-    Returns:
-        One or more request bodies, the root span in the first.
     """
-    spans = [orjson.dumps(span) for span in spans_of(recording, content=content)]
-    head = {"attributes": [_pair(name, value) for name, value in sorted(resource.items())]}
-    scope = {"name": "goldfork", "version": version}
-    before = b'{"resourceSpans":[{"resource":%b,"scopeSpans":[{"scope":%b,"spans":[' % (
-        orjson.dumps(head),
-        orjson.dumps(scope),
-    )
-    return [before + b",".join(batch) + b"]}]}]}" for batch in _batches(spans)]
+    return [orjson.dumps(span) for span in spans_of(recording, content=content)]
 
 
 def spans_of(recording: Recording, *, content: bool) -> list[dict[str, Any]]:
@@ -159,12 +162,12 @@ class _Renderer:
             "gen_ai.operation.name": "invoke_workflow",
             "gen_ai.workflow.name": run.workflow,
             **_run_attributes(run),
-            **({"goldfork.step.id": root.id, "goldfork.seq": root.seq} if root else {}),
+            **({"goldfork.step.id": root.id, "goldfork.seq": root.seq, "goldfork.kind": root.kind} if root else {}),
         }
         if self._content:
             span.content = {
-                "goldfork.input": self._snapshot(run.input_hash),
-                "goldfork.output": self._snapshot(run.output_hash),
+                "goldfork.input": self._snapshot(run.input_hash, "input", kept=False),
+                "goldfork.output": self._snapshot(run.output_hash, "output", kept=run.status != "ok"),
                 "goldfork.change": dict(run.change) if run.change else None,
             }
         self._outcome(span, run.status, run.error)
@@ -181,13 +184,14 @@ class _Renderer:
         if step.kind == "tool":
             names = ("gen_ai.tool.call.arguments", "gen_ai.tool.call.result")
         if self._content:
-            hashes = (step.input_hash, step.output_hash)
-            span.content = {name: self._snapshot(digest) for name, digest in zip(names, hashes, strict=True)}
+            given = self._snapshot(step.input_hash, "input", kept=False)
+            made = self._snapshot(step.output_hash, "output", kept=step.status != "ok")
+            span.content = dict(zip(names, (given, made), strict=True))
         self._outcome(span, step.status, step.error)
         return span
 
     def _message(self, message: MessageRecord) -> _Span:
-        request = self._read(message.request_hash) or b""
+        request = self._read(message.request_hash)
         answer = message.answer
         reply = self._read(answer.body_hash) if answer else None
         parent = message.step_id if message.step_id in self._steps else None
@@ -201,9 +205,14 @@ class _Renderer:
             lasted=lasted,
         )
         span.kind = _CLIENT
-        span.attributes |= message_attributes(message, request, reply or b"")
+        asked, said = (part if isinstance(part, bytes) else b"" for part in (request, reply))
+        span.attributes |= message_attributes(message, asked, said)
         if self._content:
-            span.content = message_content(message, request, reply or b"")
+            span.content = message_content(message, asked, said)
+            notes = (("gen_ai.input.messages", "user", request), ("gen_ai.output.messages", "assistant", reply))
+            for name, role, note in notes:
+                if isinstance(note, str):
+                    span.content[name] = [{"role": role, "parts": [{"type": "text", "content": note}]}]
         self._outcome(span, message.status, message.error)
         return span
 
@@ -230,21 +239,26 @@ class _Renderer:
         # An exception's words may quote what it failed on.
         span.message = error if error and self._content else kind
 
-    def _snapshot(self, digest: str | None) -> Any:
+    def _snapshot(self, digest: str | None, what: str, *, kept: bool) -> Any:
+        """Content by hash; without one there was nothing, or it could not be kept."""
         data = self._read(digest)
+        if data is None:
+            return None if kept else UNKEPT.format(what)
         try:
-            return None if data is None else plain(data)
+            return data if isinstance(data, str) else plain(data)
         except (CanonicalError, ValueError, RecursionError):
-            return None
+            return UNREADABLE.format(digest)
 
-    def _read(self, digest: str | None) -> bytes | None:
-        """Content by hash; ``None`` where there is none, or it is gone or damaged: the span goes without it."""
+    def _read(self, digest: str | None) -> bytes | str | None:
+        """Content by hash; a note where it is gone or damaged, ``None`` where there never was any."""
         if digest is None:
             return None
         try:
             return self._recording.read(digest)
-        except (DatasetMissing, StoreError):
-            return None
+        except DatasetMissing:
+            return GONE.format(digest)
+        except StoreError:
+            return UNREADABLE.format(digest)
 
 
 def _run_attributes(run: RunRecord) -> dict[str, Any]:
@@ -337,15 +351,5 @@ def _json_text(value: Any) -> str:
 
 
 def _well_formed(text: str) -> str:
-    """The text with a question mark for each lone surrogate, which UTF-8 cannot hold."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _batches(spans: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    start = size = 0
-    for at, span in enumerate(spans):
-        if at > start and (at - start >= MAX_SPANS or size + len(span) > MAX_BYTES):
-            yield spans[start:at]
-            start, size = at, 0
-        size += len(span)
-    yield spans[start:]
+    """The text with each lone surrogate, which UTF-8 cannot hold, spelled out as JSON does it."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")

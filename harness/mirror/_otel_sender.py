@@ -6,30 +6,30 @@ an answer is lost the request is sent again; equal ids let the receiver see that
 
 from __future__ import annotations
 
-import gzip
 import json
-import os
 import random
-import socket
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
 from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.errors import GoldforkError, StoreError, UsageError
+from harness.errors import GoldforkError, StoreError
+from harness.mirror._batch import Piece, batches, blamed, deliver
 from harness.mirror._deadline import Deadline
-from harness.mirror._otel import export_requests
-from harness.mirror._wire import MAX_WAIT, Sent, backoff, bounded, by_error, by_status
+from harness.mirror._lane import CLOSED, Lane
+from harness.mirror._otel import export_head, export_request, export_spans
+from harness.mirror._project import zipped
+from harness.mirror._wire import Sent, bounded, by_error, by_status
+from harness.mirror._worker import POLL_SECONDS, Stop, Worker, now, silent
 
 if TYPE_CHECKING:
     import httpx
 
     from harness.mirror._otel_settings import OtelSettings
-    from harness.mirror._sender import Stop
     from harness.record import Recording
     from harness.store import OutboxEntry, Store
 
@@ -41,19 +41,11 @@ LANE: Final = "mirror:otel"
 
 _AT_ONCE: Final = 20
 """Runs that are frozen, and runs that are marked as sent, in one transaction."""
-_POLL_SECONDS: Final = 1.0
-_LEASE_SECONDS: Final = 180.0
-"""How long the lane stays taken after its holder has died; longer than any one request."""
-_RENEW: Final = timedelta(seconds=20)
 _OVERLAP: Final = timedelta(minutes=2)
 """How far behind the last look to look again: a transaction commits after its time stamp, and clocks differ."""
 _SEARCH: Final = timedelta(minutes=10)
 """How often to look at everything: it takes a second for a million runs, and finds what a wrong clock hid."""
 _MAX_ANSWER: Final = 65_536
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +67,13 @@ class OtelProgress:
     skipped: str = ""
     """Why this lane never sends anything; empty when it does."""
 
+    @property
+    def worked(self) -> bool:
+        """Whether anything moved."""
+        return bool(self.entered or self.sent or self.dead)
 
-class OtelLane:
+
+class OtelLane(Worker):
     """Exports finished runs to one OTLP endpoint. Usable only in the process that made it."""
 
     def __init__(
@@ -84,9 +81,10 @@ class OtelLane:
         store: Store,
         settings: OtelSettings,
         *,
-        clock: Callable[[], datetime] = _now,
+        clock: Callable[[], datetime] = now,
         sleep: Callable[[float], None] = time.sleep,
         jitter: Callable[[], float] = random.random,
+        say: Callable[[str], None] = silent,
     ) -> None:
         """Prepare a lane; nothing is sent or leased yet.
 
@@ -96,59 +94,61 @@ class OtelLane:
             clock: Gives aware UTC times.
             sleep: Waits so many seconds; may return early to end.
             jitter: Gives numbers from 0 to 1 that spread the retries of several senders.
+            say: Told in one sentence who else has the lane, or why it is closed.
         """
-        self._pid = os.getpid()
+        lane = Lane(
+            store.outbox,
+            name=LANE,
+            to=settings.host,
+            clock=clock,
+            jitter=jitter,
+            advice=self._advice,
+            longest=settings.timeout,
+        )
+        super().__init__(lane, clock=clock, sleep=sleep, say=say)
         self.settings = settings
         """Where to, and what goes along."""
         self._store = store
         self._outbox = store.outbox
-        self._clock = clock
-        self._sleep = sleep
-        self._jitter = jitter
-        self._owner = f"{socket.gethostname()}:{self._pid}:{os.urandom(4).hex()}"
-        self._renewed: datetime | None = None
-        self._failures = 0
-        self._blocked_until: datetime | None = None
-        self._trouble = ""
+        self._limit = Deadline()
         self._searched: datetime | None = None
         self._looked: datetime | None = None
 
-    def run_once(self) -> OtelProgress:
+    def run_once(self, *, early: bool = False) -> OtelProgress:  # noqa: ARG002 - the base class's parameter
         """Do one round: enter what finished, then send; at most a few runs, so that other lanes have their turn.
+
+        Args:
+            early: Changes nothing: a collector cannot be asked what it holds.
 
         Raises:
             UsageError: This is a forked child of the process that made the lane.
         """
-        if os.getpid() != self._pid:
-            raise UsageError("an OpenTelemetry lane does not live in a forked child; make one there")
+        self._require_own_process("make one there")
         if self.settings.skipped:
-            return OtelProgress(skipped=self.settings.skipped, wait=_POLL_SECONDS)
-        if (wait := self._closed_for()) > 0:
-            return OtelProgress(wait=wait, trouble=self._trouble)
-        if not self._hold():
-            return OtelProgress(held=False, wait=_POLL_SECONDS)
-        entered = self._follow()
+            return OtelProgress(skipped=self.settings.skipped, wait=POLL_SECONDS)
+        if not self._lane.open:
+            return OtelProgress(wait=self._lane.wait, trouble=self.trouble)
+        if not self._lane.hold():
+            return OtelProgress(held=False, wait=POLL_SECONDS)
+        entered = self._enter()
         due = self._outbox.due((KIND,), ("pending",), now=self._clock(), limit=_AT_ONCE)
         ready = self._frozen(due)
         done = self._send([entry for entry in ready if entry.state == "pending"])
         states = [entry.state for entry in (*done, *(entry for entry in ready if entry.state == "dead"))]
+        if self._lane.denied:
+            self._lane.release()
         return OtelProgress(
             entered=entered,
             sent=states.count("verified"),
             dead=states.count("dead"),
-            wait=self._closed_for() or (0.0 if due else _POLL_SECONDS),
-            trouble=self._trouble,
+            wait=self._lane.wait or (0.0 if due else POLL_SECONDS),
+            trouble=self.trouble,
         )
 
     def run(self, stop: Stop) -> None:
         """Work until told to stop; the lease is given back at the end. Returns at once when the lane is skipped."""
-        try:
-            while not (stop.is_set() or self.settings.skipped):
-                progress = self.run_once()
-                if progress.wait:
-                    self._sleep(progress.wait)
-        finally:
-            self._release()
+        if not self.settings.skipped:
+            super().run(stop)
 
     def flush(self, seconds: float) -> bool:
         """Work until everything is sent or dead, or the time is up.
@@ -156,19 +156,7 @@ class OtelLane:
         Returns:
             Whether nothing is left; always when the lane is skipped.
         """
-        end = self._clock() + timedelta(seconds=seconds)
-        try:
-            while True:
-                progress = self.run_once()
-                if progress.skipped or not self.left:
-                    return True
-                rest = (end - self._clock()).total_seconds()
-                if rest <= 0:
-                    return False
-                if progress.wait:
-                    self._sleep(min(progress.wait, rest))
-        finally:
-            self._release()
+        return bool(self.settings.skipped) or super().flush(seconds)
 
     @property
     def left(self) -> int:
@@ -177,37 +165,27 @@ class OtelLane:
 
     def close(self) -> None:
         """Let go of the lane and the connections."""
-        self._release()
+        self._lane.release()
         if "_http" in self.__dict__:
             self._http.close()
 
-    def _hold(self) -> bool:
-        """Take the lease, or renew it where that is due; false when another sender has it."""
-        now = self._clock()
-        if self._renewed is not None and now - self._renewed < _RENEW:
-            return True
-        # What one request may take at most comes on top.
-        seconds = _LEASE_SECONDS + self.settings.timeout
-        held = self._outbox.lease(LANE, self._owner, seconds=seconds, now=now)
-        self._renewed = now if held else None
-        return held
+    def _advice(self, sent: Sent) -> str:
+        return (
+            f"{self.settings.host} does not take spans ({sent.words}); check the OTLP endpoint and "
+            "OTEL_EXPORTER_OTLP_HEADERS"
+        )
 
-    def _release(self) -> None:
-        self._renewed = None
-        self._outbox.release(LANE, self._owner)
+    def _finish_within(self, seconds: float | None) -> None:
+        self._limit.end = None if seconds is None else time.monotonic() + seconds
 
-    def _closed_for(self) -> float:
-        until = self._blocked_until
-        return 0.0 if until is None else max(0.0, (until - self._clock()).total_seconds())
-
-    def _follow(self) -> int:
+    def _enter(self) -> int:
         """Enter the runs that finished since the last look; every few minutes, and at first, look at all there are."""
-        now = self._clock()
-        if self._searched is None or now - self._searched >= _SEARCH:
-            since, self._searched = None, now
+        moment = self._clock()
+        if self._searched is None or moment - self._searched >= _SEARCH:
+            since, self._searched = None, moment
         else:
-            since = (self._looked or now) - _OVERLAP
-        self._looked = now
+            since = (self._looked or moment) - _OVERLAP
+        self._looked = moment
         return self._outbox.follow(KIND, of="run", since=since)
 
     def _frozen(self, entries: Sequence[OutboxEntry]) -> list[OutboxEntry]:
@@ -225,12 +203,11 @@ class OtelLane:
         if recording is None:
             return replace(entry, state="dead", error="the run is no longer in the store")
         try:
-            requests = export_requests(
-                recording, resource=self.settings.resource, content=self.settings.content, version=__version__
-            )
+            spans = export_spans(recording, content=self.settings.content)
         except (GoldforkError, StoreError, ValueError, RecursionError) as error:
             return replace(entry, state="dead", error=bounded(f"cannot be rendered: {error}"))
-        data = zlib.compress(b"\n".join(requests))
+        head = export_head(resource=self.settings.resource, version=__version__)
+        data = zlib.compress(b"\n".join([head, *spans]))
         return replace(entry, frozen=data, frozen_hash=sha256(data).hexdigest(), extra={})
 
     def _send(self, entries: Sequence[OutboxEntry]) -> list[OutboxEntry]:
@@ -242,7 +219,7 @@ class OtelLane:
                 if sent is None:
                     break
                 done.append(sent)
-                if self._closed_for() > 0:
+                if not self._lane.open:
                     break
         finally:
             if done:
@@ -251,66 +228,93 @@ class OtelLane:
 
     def _send_run(self, entry: OutboxEntry) -> OutboxEntry | None:
         """The entry after sending; ``None`` when another sender took over, who goes on with it as it was."""
-        requests = zlib.decompress(entry.frozen or b"").split(b"\n")
-        sent = int(entry.extra.get("sent", 0))
-        rejected = str(entry.extra.get("rejected", ""))
+        head, *spans = zlib.decompress(entry.frozen or b"").split(b"\n")
+        sent = _Delivered.noted(entry.extra)
+        pieces = [Piece(run=entry.id, data=span) for span in spans]
         tried = replace(entry, attempts=entry.attempts + 1)
-        for number, body in enumerate(requests[sent:], start=sent):
-            if not self._hold():
-                return None
-            outcome, words = self._post(body)
-            self._heard(outcome)
-            if outcome.outcome == "refused":
-                return replace(tried, state="dead", error=outcome.words, extra={"sent": number})
-            if outcome.outcome != "accepted":
-                due = self._clock() + timedelta(seconds=self._closed_for())
-                extra = {"sent": number, "rejected": rejected}
-                return replace(tried, due_at=due, error=outcome.words, extra=extra)
-            rejected = rejected or words
-        if rejected:
-            return replace(tried, state="dead", error=rejected, extra={"sent": len(requests)})
+        for batch in batches([pieces[sent.done :]]):
+            answers = [answer for _, answer in deliver(batch, lambda some: self._post(head, some))]
+            trouble = sent.settle(answers)
+            if trouble is CLOSED:
+                # The time is up, or another sender took over.
+                return replace(entry, extra=asdict(sent)) if self._lane.hold() else None
+            if trouble is not None:
+                due = self._clock() + timedelta(seconds=self._lane.wait)
+                return replace(tried, due_at=due, error=trouble.words, extra=asdict(sent))
+        if sent.words:
+            return replace(tried, state="dead", error=sent.told(len(spans)), extra=asdict(sent))
         return replace(tried, state="verified", error=None, frozen=None, extra={})
 
-    def _post(self, body: bytes) -> tuple[Sent, str]:
-        """Post one request once; the second value says what the collector rejected of it, if it did."""
+    def _post(self, head: bytes, pieces: Sequence[Piece]) -> Sent:
+        """Post spans once, and draw the conclusions for everything else."""
+        if not self._lane.ready:
+            return CLOSED
+        body = export_request(head, (piece.data for piece in pieces))
+        sent = self._once(body)
+        if sent.outcome == "refused" and len(pieces) == 1:
+            nothing = export_request(head, ())
+            sent = blamed(sent, len(body), lambda size: self._once(nothing, size=size))
+        self._lane.heard(sent)
+        return sent
+
+    def _once(self, body: bytes, *, size: int = 0) -> Sent:
+        """Post one request once; the words of what was accepted say what the collector rejected of it, if it did."""
         import httpx
 
         headers = {**self.settings.headers, "content-type": "application/json"}
         if self.settings.gzip:
             headers["content-encoding"] = "gzip"
-            body = gzip.compress(body, 6, mtime=0)
+        sent = zipped(body, size=size) if self.settings.gzip else body.ljust(size)
         try:
-            answer = self._http.post(self.settings.endpoint, content=body, headers=headers)
+            answer = self._http.post(self.settings.endpoint, content=sent, headers=headers)
         except httpx.RequestError as error:
-            return by_error(error), ""
-        sent = by_status(answer.status_code, answer.headers, answer.text[:_MAX_ANSWER], now=self._clock())
-        return sent, _rejected(answer.content) if sent.outcome == "accepted" else ""
-
-    def _heard(self, sent: Sent) -> None:
-        """Close the lane for a while when the other end takes nothing at all."""
-        if sent.outcome in {"accepted", "refused"}:
-            self._failures, self._blocked_until = 0, None
-            self._say("")
-            return
-        self._failures += 1
-        denied = sent.outcome == "denied"
-        wait = MAX_WAIT if denied else backoff(self._failures, asked=sent.retry_after, jitter=self._jitter)
-        self._blocked_until = self._clock() + timedelta(seconds=wait)
-        hint = "; check the OTLP endpoint and OTEL_EXPORTER_OTLP_HEADERS" if denied else ""
-        self._say(f"{self.settings.host} does not take spans ({sent.words}){hint}")
-
-    def _say(self, trouble: str) -> None:
-        if trouble != self._trouble:
-            self._trouble = trouble
-            self._outbox.note(LANE, {"trouble": trouble or None})
+            # A collector cannot be asked whether it has them: equal ids let it see that they are the same.
+            return replace(by_error(error), outcome="retry")
+        found = by_status(answer.status_code, answer.headers, answer.text[:_MAX_ANSWER], now=self._clock())
+        return replace(found, words=_rejected(answer.content)) if found.outcome == "accepted" else found
 
     @cached_property
     def _http(self) -> httpx.Client:
         """The connections: redirects off, every wait bounded, nothing taken from the environment but proxies."""
         import httpx
 
-        timeout = httpx.Timeout(self.settings.timeout)
-        return httpx.Client(timeout=timeout, follow_redirects=False, event_hooks=Deadline().hooks)
+        return httpx.Client(
+            timeout=httpx.Timeout(self.settings.timeout),
+            follow_redirects=False,
+            event_hooks=self._limit.hooks,
+            verify=self.settings.tls(),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Delivered:
+    """How far a run has come."""
+
+    done: int = 0
+    """Spans that were taken or refused."""
+    refused: int = 0
+    words: str = ""
+    """What was said of the first that were not taken; empty while all were."""
+
+    @classmethod
+    def noted(cls, extra: Mapping[str, Any]) -> _Delivered:
+        """As it was noted with the entry."""
+        return cls(done=extra.get("done", 0), refused=extra.get("refused", 0), words=extra.get("words", ""))
+
+    def settle(self, answers: Sequence[Sent]) -> Sent | None:
+        """Count the answers to one batch, a span each; the first that settles nothing comes back."""
+        for sent in answers:
+            if sent.outcome not in {"accepted", "refused"}:
+                return sent
+            self.done += 1
+            self.refused += sent.outcome == "refused"
+            self.words = self.words or sent.words
+        return None
+
+    def told(self, spans: int) -> str:
+        """What to say of a run of so many spans that did not go through whole."""
+        some = self.refused and self.refused < spans
+        return f"{self.words} ({self.refused} of {spans} spans; the others were taken)" if some else self.words
 
 
 def _rejected(answer: bytes) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -43,6 +45,12 @@ class OtelSettings:
     """Attributes of the resource, ``service.name`` among them."""
     content: bool = False
     """Whether inputs, outputs and messages are in the spans."""
+    certificate: str = ""
+    """PEM file of who may vouch for the endpoint; empty for the usual authorities."""
+    client_certificate: str = ""
+    """PEM file that this client shows; empty for none."""
+    client_key: str = ""
+    """PEM file of its private key; empty where the certificate's file holds it."""
     skipped: str = ""
     """Why nothing is sent although an endpoint is set; empty when it is."""
 
@@ -65,20 +73,49 @@ class OtelSettings:
             return None
         _check_protocol(values)
         _check_endpoint(endpoint)
-        return cls(
+        found = cls(
             endpoint=endpoint,
             headers=_headers(values),
             timeout=_timeout(values),
             gzip=_compressed(values),
             resource=_resource(values),
             content=values.get("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "").lower() in _WITH_CONTENT,
+            **_files(values),
             skipped=_second_export(endpoint, values),
         )
+        if endpoint.lower().startswith("https:") and (found.certificate or found.client_certificate):
+            # Said now: later nobody may be looking.
+            found.tls()
+        return found
 
     @property
     def host(self) -> str:
         """Host and port, for people."""
         return urlsplit(self.endpoint).netloc
+
+    def tls(self) -> ssl.SSLContext:
+        """How an https endpoint is checked, and what is shown to it.
+
+        Raises:
+            UsageError: A file holds no certificate, or no key that fits and needs no password.
+        """
+        import httpx
+
+        try:
+            context = ssl.create_default_context(cafile=self.certificate) if self.certificate else None
+        except (ssl.SSLError, OSError) as error:
+            raise UsageError(f"{self.certificate!r} holds no certificate in PEM form: {_why(error)}") from error
+        context = context or httpx.create_ssl_context()
+        if self.client_certificate:
+            try:
+                # Without a password at hand OpenSSL would ask the terminal.
+                context.load_cert_chain(self.client_certificate, self.client_key or None, password="")
+            except (ssl.SSLError, OSError) as error:
+                raise UsageError(
+                    f"{self.client_certificate!r} and its key {self.client_key or self.client_certificate!r} are no "
+                    f"certificate and key, in PEM form and without a password, that belong together: {_why(error)}"
+                ) from error
+        return context
 
 
 def _check_protocol(values: Mapping[str, str]) -> None:
@@ -137,6 +174,26 @@ def _pairs(variable: str, text: str) -> dict[str, str]:
         except UnicodeDecodeError as error:
             raise UsageError(f"{variable} has a percent-encoded value that is no UTF-8; encode it again") from error
     return found
+
+
+def _files(values: Mapping[str, str]) -> dict[str, str]:
+    """The files for an https endpoint, each there."""
+    found = {}
+    for what in ("CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"):
+        variable, path = _either(values, what)
+        if path and not Path(path).is_file():
+            raise UsageError(f"{variable} names {path!r}, and there is no such file; correct the path or unset it")
+        found[what.lower()] = path
+    if found["client_key"] and not found["client_certificate"]:
+        raise UsageError(
+            "there is a client key and no client certificate for the OTLP endpoint; set "
+            "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE as well"
+        )
+    return found
+
+
+def _why(error: OSError) -> str:
+    return getattr(error, "reason", "") or error.strerror or type(error).__name__
 
 
 def _timeout(values: Mapping[str, str]) -> float:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from harness.mirror._lane import Lane
     from harness.mirror._project import Project
     from harness.mirror._upload import Uploads
-    from harness.record import Recording
+    from harness.record import Recording, RunRecord
     from harness.store import OutboxEntry, Store
 
 _AT_ONCE: Final = 50
@@ -55,7 +55,7 @@ class Preparation:
         """Freeze one run with all that its spans say beyond its own rows."""
         run = recording.run
         experiment = self._experiment(run.experiment) if run.experiment else None
-        return freeze_run(recording, self._context(experiment, run.case))
+        return freeze_run(recording, self._context(run, experiment))
 
     def _freeze(self, entry: OutboxEntry, recording: Recording | None) -> OutboxEntry:
         if recording is None:
@@ -77,7 +77,8 @@ class Preparation:
             self._experiments[name] = next(iter(self._store.load("experiments", id=name)), None)
         return self._experiments[name]
 
-    def _context(self, experiment: Mapping[str, Any] | None, case: str | None) -> Context:
+    def _context(self, run: RunRecord, experiment: Mapping[str, Any] | None) -> Context:
+        case = run.case
         pushed = self._pushed(experiment["dataset"]) if experiment and case else {}
         return Context(
             environment=self._project.environment,
@@ -87,7 +88,18 @@ class Preparation:
             dataset_id=pushed.get("dataset_id"),
             item_id=pushed.get("items", {}).get(case),
             item_version=pushed.get("item_versions", {}).get(case),
+            expected_output=self._expected(run, experiment) if experiment and case else None,
         )
+
+    def _expected(self, run: RunRecord, experiment: Mapping[str, Any]) -> Any:
+        """What the run's case expects, by the version of the dataset that the experiment runs."""
+        if run.arm.startswith("evaluator:"):
+            # An evaluator's own run is about the case too, but its output is no answer to it.
+            return None
+        place = {name: experiment[name] for name in ("dataset", "version")}
+        if None in place.values():
+            return None
+        return next((row.get("expected_output") for row in self._store.load("cases", **place, case=run.case)), None)
 
     def _pushed(self, dataset: str) -> Mapping[str, Any]:
         """Where a dataset and its items stand in this project, as ``goldfork dataset push`` noted it."""

@@ -43,5 +43,10 @@ class Progress:
     """False when another sender has the lane."""
     wait: float
     """Seconds until there may be something to do; 0 when there is more at once."""
-    trouble: str | None = None
-    """Why the lane is closed; ``None`` while it is open."""
+    trouble: str = ""
+    """Why the lane is closed; empty while it is open."""
+
+    @property
+    def worked(self) -> bool:
+        """Whether anything moved."""
+        return self.tally.worked

@@ -9,8 +9,8 @@ from typing import Any
 
 from harness.errors import CanonicalError, DatasetMissing, StoreError
 from harness.mirror import _dictionary as words
+from harness.mirror._content import GONE, UNKEPT, UNREADABLE, billed, prompt_origins, quick
 from harness.mirror._content import asked as asked_of
-from harness.mirror._content import billed, prompt_origins, quick
 from harness.mirror._content import said as said_of
 from harness.mirror._ids import span_id, trace_id
 from harness.mirror._media import Extraction, Field, Media
@@ -18,8 +18,6 @@ from harness.mirror._spans import Span, ended, milliseconds, settle
 from harness.pipeline import plain
 from harness.record import MessageRecord, Recording, RunRecord, StepRecord
 
-_GONE = "⟦content {} is no longer in the store⟧"
-_UNREADABLE = "⟦content {} cannot be read⟧"
 _SOURCE = "prompt-source:"
 
 
@@ -39,6 +37,8 @@ class Context:
     item_id: str | None = None
     item_version: str | None = None
     """ISO time."""
+    expected_output: Any = None
+    """Of the run's case, a JSON value; ``None`` when it has none or none is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,10 +128,10 @@ class _Renderer:
             span.level, span.status = words.LEVELS[run.status], _said(run.status, run.error or span.status)
         place = Extraction(span.id)
         # A run's own input and output are those of its root step, unless it has none.
-        if span.input is None:
-            span.input = self._snapshot(run.input_hash, place, "input")
-        if span.output is None:
-            span.output = self._snapshot(run.output_hash, place, "output")
+        if root is None or root.input_hash is None:
+            span.input = self._snapshot(run.input_hash, place, "input", kept=False)
+        if root is None or root.output_hash is None:
+            span.output = self._snapshot(run.output_hash, place, "output", kept=run.status != "ok")
         self._media += place.found
         return span
 
@@ -166,8 +166,8 @@ class _Renderer:
             open=step.status not in {"ok", "error"},
             level=words.LEVELS[step.status],
             status=_said(step.status, step.error),
-            input=self._snapshot(step.input_hash, place, "input"),
-            output=self._snapshot(step.output_hash, place, "output"),
+            input=self._snapshot(step.input_hash, place, "input", kept=False),
+            output=self._snapshot(step.output_hash, place, "output", kept=step.status != "ok"),
             meta=self._meta("step", step, step=step.id, state=step.state, determinism=step.determinism),
             texts={"langfuse.version": step.version} if step.kind == "tool" and step.version else {},
         )
@@ -219,9 +219,10 @@ class _Renderer:
     def _parent(self, step: str | None) -> str:
         return span_id("step", step) if step in self._steps and step is not None else self._root_id
 
-    def _snapshot(self, digest: str | None, place: Extraction, field: Field) -> Any:
+    def _snapshot(self, digest: str | None, place: Extraction, field: Field, *, kept: bool) -> Any:
+        """Content by hash; without one there was nothing, or it could not be kept."""
         if digest is None:
-            return None
+            return None if kept else UNKEPT.format(field)
         if digest not in self._read:
             self._read[digest] = self._plain(digest)
         return place.value(self._read[digest], field)
@@ -233,16 +234,16 @@ class _Renderer:
         try:
             return quick(data) if b"$goldfork" not in data else plain(data)
         except (CanonicalError, ValueError, TypeError, KeyError, RecursionError):
-            return _UNREADABLE.format(digest)
+            return UNREADABLE.format(digest)
 
     def _bytes(self, digest: str) -> bytes | str:
         """Content by hash, or a note that there is none."""
         try:
             return self._recording.read(digest)
         except DatasetMissing:
-            return _GONE.format(digest)
+            return GONE.format(digest)
         except (StoreError, KeyError, OSError):
-            return _UNREADABLE.format(digest)
+            return UNREADABLE.format(digest)
 
 
 def _said(status: str, error: str | None) -> str | None:

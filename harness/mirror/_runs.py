@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from harness.mirror._batch import Piece, batches, deliver
+from harness.mirror._batch import Piece, batches, blamed, deliver
 from harness.mirror._freeze import envelope, thaw
 from harness.mirror._ids import trace_id
 from harness.mirror._lane import CLOSED
@@ -93,14 +93,12 @@ class Runs:
         if not self._lane.ready:
             # Requests may have taken so long that another sender took over, or that the time is up.
             return CLOSED
-        sent = self._project.post_spans(envelope((piece.data for piece in pieces), public_key=self._project.public_key))
-        if sent.outcome == "refused" and len(pieces) == 1 and sent.status != 413:
-            # Only if an empty request passes is it this span; otherwise every span would end as dead.
-            probe = self._project.post_spans(envelope((), public_key=self._project.public_key))
-            if probe.outcome == "refused":
-                sent = replace(sent, outcome="denied")
-            elif probe.outcome != "accepted":
-                sent = probe
+        key = self._project.public_key
+        body = envelope((piece.data for piece in pieces), public_key=key)
+        sent = self._project.post_spans(body)
+        if sent.outcome == "refused" and len(pieces) == 1:
+            nothing = envelope((), public_key=key)
+            sent = blamed(sent, len(body), lambda size: self._project.post_spans(nothing, size=size))
         self._lane.heard(sent)
         if sent.outcome == "accepted":
             tally.spans += len(pieces)

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from harness.mirror._ids import experiment_id, span_id, trace_id
+from harness.mirror._batch import SMALL
+from harness.mirror._experiments import experiment_id, own_arm
+from harness.mirror._ids import span_id, trace_id
 from harness.mirror._pages import AT_ONCE, FAR, accepted, verified
 from harness.mirror._repair import SCORE_KEY
 from harness.mirror._verify import SOON, next_look
 from harness.mirror._wire import Sent, backoff, bounded
+from harness.record import RECORDED
 from harness.redact import Redactor
 
 if TYPE_CHECKING:
@@ -103,7 +106,7 @@ class Scores:
             why = "no longer in the store" if row is None else f"{row['status']}: there is no value to send"
             return replace(entry, state="verified", error=why)
         experiment = self._experiment(row["experiment"])
-        subject = self._subject(row)
+        subject = None if experiment is None else self._subject(row, experiment)
         if experiment is None or subject is None:
             return self._without_subject(entry, experiment)
         began = experiment["started_at"]
@@ -113,7 +116,7 @@ class Scores:
 
     def _without_subject(self, entry: OutboxEntry, experiment: Mapping[str, Any] | None) -> OutboxEntry:
         if experiment is not None and experiment["status"] == "running":
-            # The scores of a trial are committed before the trial.
+            # Whoever writes scores by itself may write the trial later.
             later = self._clock() + timedelta(seconds=_LATER)
             return replace(entry, due_at=later, error="its trial is not in the store yet")
         return replace(entry, state="verified", error="its experiment or its trial's run is not in the store")
@@ -124,10 +127,12 @@ class Scores:
             self._experiments = {name: rows[0] if rows else None}
         return self._experiments[name]
 
-    def _subject(self, row: Mapping[str, Any]) -> dict[str, str] | None:
+    def _subject(self, row: Mapping[str, Any], experiment: Mapping[str, Any]) -> dict[str, str] | None:
         """What the score is about: its trial's run, or the experiment as a whole."""
         if not row["case"]:
-            return {"datasetRunId": experiment_id(row["experiment"])}
+            # Scores of an experiment name no arm unless they are about another than its own.
+            arm = own_arm(experiment) if row["arm"] == RECORDED else row["arm"]
+            return {"datasetRunId": experiment_id(experiment, arm=arm)}
         key = tuple(row[name] for name in _TRIAL_KEY)
         if self._trial[0] != key:
             # Scores of one trial come one after the other.
@@ -146,6 +151,8 @@ class Scores:
         bodies = [entry.frozen or b"{}" for entry in group]
         body = b"[" + b",".join(bodies) + b"]" if self._takes_lists else bodies[0]
         sent = self._project.post(_PATH, body, headers={"content-type": "application/json"})
+        if sent.status == 413 and len(group) == 1 and len(body) < SMALL:
+            sent = replace(sent, outcome="denied")
         now = self._clock()
         if sent.status == 207:
             self._lane.heard(sent)
@@ -261,7 +268,7 @@ def _typed(value: Any) -> tuple[str, Any]:
     if isinstance(value, int | float):
         return "NUMERIC", value
     text = value if isinstance(value, str) else orjson.dumps(value).decode()
-    return "CATEGORICAL", bounded(text) if len(text) > _MAX_LABEL else text
+    return "CATEGORICAL", bounded(text, _MAX_LABEL) if len(text) > _MAX_LABEL else text
 
 
 def _equal(found: Any, body: Mapping[str, Any]) -> bool:

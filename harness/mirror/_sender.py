@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import random
-import socket
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
 from harness.errors import UsageError
 from harness.mirror._lane import LANE, Lane
+from harness.mirror._patience import Unanswered
 from harness.mirror._prepare import Preparation
 from harness.mirror._progress import Progress, Tally
 from harness.mirror._runs import Runs
 from harness.mirror._scores import Scores
 from harness.mirror._upload import Uploads
-from harness.mirror._wire import Sent
+from harness.mirror._wire import MAX_WORDS, Sent, bounded
+from harness.mirror._worker import POLL_SECONDS, Worker, now, silent
 
 if TYPE_CHECKING:
     from harness.mirror._project import Project
@@ -26,25 +26,11 @@ if TYPE_CHECKING:
 KINDS: Final = ("run", "score", "span")
 """The kinds of outbox entries that belong to this mirror."""
 
-_POLL_SECONDS: Final = 1.0
 _SWEEP: Final = timedelta(minutes=1)
 _CONTACT: Final = timedelta(hours=1)
-_LEAST_WAIT: Final = 0.05
 
 
-class Stop(Protocol):
-    """Says when to end; ``threading.Event`` is one."""
-
-    def is_set(self) -> bool:
-        """Whether to end after this round."""
-        ...
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-class Sender:
+class Sender(Worker):
     """Sends what the outbox holds, verifies it, repairs it. Usable only in the process that made it."""
 
     def __init__(
@@ -52,11 +38,12 @@ class Sender:
         store: Store,
         project: Project,
         *,
-        clock: Callable[[], datetime] = _now,
+        clock: Callable[[], datetime] = now,
         sleep: Callable[[float], None] = time.sleep,
         jitter: Callable[[], float] = random.random,
         run_url: str = "",
         upload_media: bool = False,
+        say: Callable[[str], None] = silent,
     ) -> None:
         """Prepare a sender; nothing is sent or leased yet.
 
@@ -68,16 +55,13 @@ class Sender:
             jitter: Gives numbers from 0 to 1 that spread the retries of several senders.
             run_url: Address of a run's page of our own, with ``{run}`` in it; empty for none.
             upload_media: Upload the files that stand in texts; else a note stands in their place alone.
+            say: Told in one sentence who else has the lane, or why it is closed.
         """
-        self._pid = os.getpid()
+        lane = Lane(store.outbox, name=LANE, to=project.host, clock=clock, jitter=jitter, advice=_advice)
+        super().__init__(lane, clock=clock, sleep=sleep, say=say)
         self.project = project
         """Where to."""
         self._outbox = store.outbox
-        self._clock = clock
-        self._sleep = sleep
-        self.owner = f"{socket.gethostname()}:{self._pid}:{os.urandom(4).hex()}"
-        """Who holds the lease."""
-        self._lane = Lane(store.outbox, owner=self.owner, clock=clock, jitter=jitter)
         uploads = Uploads(project, lane=self._lane, clock=clock) if upload_media else None
         preparation = Preparation(store, project, lane=self._lane, run_url=run_url, uploads=uploads)
         self._runs = Runs(store, project, lane=self._lane, preparation=preparation, clock=clock)
@@ -95,16 +79,14 @@ class Sender:
             UsageError: This is a forked child of the process that made the sender, or what the store holds goes to
                 another project.
         """
-        if os.getpid() != self._pid:
-            raise UsageError("a mirror sender does not live in a forked child; start `goldfork mirror run` instead")
+        self._require_own_process("start `goldfork mirror run` instead")
         tally = Tally()
         if not self._lane.open:
-            return self._progress(tally, held=True)
+            return self._progress(tally)
         if not self._lane.hold():
-            return Progress(tally=tally, held=False, wait=_POLL_SECONDS)
+            return Progress(tally=tally, held=False, wait=POLL_SECONDS)
         if self._swept is None or self._clock() - self._swept >= _SWEEP:
-            tally.swept = self._outbox.sweep()
-            self._swept = self._clock()
+            tally.swept = self._enter()
         for part in (
             self._meet,
             lambda: self._runs.send(tally),
@@ -114,40 +96,7 @@ class Sender:
         ):
             if self._lane.open:
                 part()
-        return self._progress(tally, held=True)
-
-    def run(self, stop: Stop) -> None:
-        """Work until told to stop; the lease is given back at the end."""
-        try:
-            while not stop.is_set():
-                progress = self.run_once()
-                if progress.wait:
-                    self._sleep(progress.wait)
-        finally:
-            self._lane.release()
-
-    def flush(self, seconds: float) -> bool:
-        """Send and look until everything is verified or dead, or the time is up.
-
-        Returns:
-            Whether nothing is left.
-        """
-        end = self._lane.deadline = self._clock() + timedelta(seconds=seconds)
-        self.project.finish_within(seconds)
-        pause = _LEAST_WAIT
-        try:
-            while self.left:
-                progress = self.run_once(early=True)
-                rest = (end - self._clock()).total_seconds()
-                if rest <= 0:
-                    break
-                pause = _LEAST_WAIT if progress.tally.worked else min(pause * 2, _POLL_SECONDS)
-                self._sleep(min(max(progress.wait if progress.trouble else 0.0, pause), rest))
-            return not self.left
-        finally:
-            self._lane.deadline = None
-            self.project.finish_within(None)
-            self._lane.release()
+        return self._progress(tally)
 
     def verify(self, *, everything: bool = False) -> Tally:
         """Look now, once, for everything accepted, and let what is missing be sent again.
@@ -157,10 +106,13 @@ class Sender:
 
         Raises:
             UsageError: Another sender has the lane, or what the store holds goes to another project.
+            Unanswered: The server rejected the keys or did not answer, so that nothing is known of the rest.
         """
         tally = Tally()
         if not self._lane.hold():
-            raise UsageError("another sender has the lane and verifies by itself; `goldfork mirror status` names it")
+            raise UsageError(self._lane.taken or "another sender had the lane a moment ago; try again")
+        # What was known an hour ago is no answer now.
+        self._met = None
         try:
             self._meet()
             for part in (self._runs, self._scores):
@@ -169,6 +121,9 @@ class Sender:
                     part.verify_again(tally)
         finally:
             self._lane.release()
+        if self.trouble:
+            before = f" after {tally.verified} of {tally.looked} were seen" if tally.looked else ""
+            raise Unanswered(f"{self.project.host} could not be asked what it holds{before}: {self.trouble}")
         return tally
 
     @property
@@ -182,6 +137,13 @@ class Sender:
         self._lane.release()
         self.project.close()
 
+    def _enter(self) -> int:
+        self._swept = self._clock()
+        return self._outbox.sweep()
+
+    def _finish_within(self, seconds: float | None) -> None:
+        self.project.finish_within(seconds)
+
     def _meet(self) -> None:
         """Learn what the server is and what the project is called; repeated, since servers are upgraded."""
         if self._met is not None and self._clock() - self._met < _CONTACT:
@@ -192,15 +154,15 @@ class Sender:
             return
         listed, version = projects.get("data"), health.get("version")
         first = listed[0] if isinstance(listed, list) and listed and isinstance(listed[0], dict) else {}
-        if not isinstance(first.get("id"), str):
+        if not _is_id(first.get("id")):
             self._lane.heard(Sent(outcome="retry", words="the server does not say which project the keys belong to"))
             return
         self._require_same(first["id"])
         met = {
-            "server_version": version if isinstance(version, str) else None,
+            "server_version": bounded(version) if isinstance(version, str) else None,
             "address": self.project.base_url,
             "project_id": first["id"],
-            "project": first.get("name"),
+            "project": bounded(first["name"]) if isinstance(first.get("name"), str) else None,
             "any_project": None,
         }
         noted = self._outbox.notes(LANE)
@@ -227,9 +189,25 @@ class Sender:
         self._lane.heard(Sent(outcome="accepted"))
         return answer
 
-    def _progress(self, tally: Tally, *, held: bool) -> Progress:
-        trouble = self._lane.trouble
-        until = self._lane.blocked_until
-        if until is not None and (wait := (until - self._clock()).total_seconds()) > 0:
-            return Progress(tally=tally, held=held, wait=wait, trouble=trouble.words if trouble else "")
-        return Progress(tally=tally, held=held, wait=0.0 if tally.worked else _POLL_SECONDS)
+    def _progress(self, tally: Tally) -> Progress:
+        if self._lane.denied:
+            # Whoever has better keys need not wait for the lease to run out.
+            self._lane.release()
+        if (wait := self._lane.wait) > 0:
+            return Progress(tally=tally, held=True, wait=wait, trouble=self.trouble)
+        return Progress(tally=tally, held=True, wait=0.0 if tally.worked else POLL_SECONDS)
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= MAX_WORDS and value.isprintable()
+
+
+def _advice(sent: Sent) -> str:
+    if sent.status in {401, 403}:
+        return f"Langfuse refuses the keys ({sent.words}); set LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY to good ones"
+    if sent.status == 413:
+        return (
+            f"what stands before Langfuse takes no request, however small ({sent.words}); raise its limit for request "
+            "bodies to 4 MB (nginx: client_max_body_size)"
+        )
+    return f"this address does not take what the mirror sends ({sent.words}); check LANGFUSE_BASE_URL"

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
 
 from harness.errors import UsageError
+from harness.mirror import _otel_sender as otel
 from harness.mirror._ids import trace_id
 from harness.mirror._lane import LANE
 from harness.mirror._sender import KINDS
+from harness.mirror._worker import now as _now
 
 if TYPE_CHECKING:
     from harness.mirror._project import Project
     from harness.store import OutboxEntry, Store
 
-_MOST_DEAD = 100_000
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
+_LISTED: Final = (*KINDS, otel.KIND)
+_SPAN: Final = "span"
 
 
 def status(store: Store, project: Project | None, *, clock: Callable[[], datetime] = _now) -> dict[str, Any]:
@@ -29,7 +28,7 @@ def status(store: Store, project: Project | None, *, clock: Callable[[], datetim
     Returns:
         Counts ``pending``, ``accepted``, ``verified``, ``dead``; ``oldest_unverified_s``, the age in seconds of the
         oldest entry that is not seen yet; ``project``, ``paused``, ``trouble`` and ``lane`` (owner and end of the
-        lease), each null when unknown.
+        lease), each null when unknown; ``otel``, the same of the lane to a collector, null where there never was one.
     """
     now = clock()
     oldest = store.outbox.oldest_unverified(KINDS)
@@ -45,12 +44,25 @@ def status(store: Store, project: Project | None, *, clock: Callable[[], datetim
         "server_version": notes.get("server_version"),
         "paused": notes.get("paused"),
         "trouble": notes.get("trouble"),
-        "lane": None if project is None else _holder(store, now),
+        "lane": None if project is None else _holder(store, LANE, now),
+        "otel": _collector(store, now),
     }
 
 
-def _holder(store: Store, now: datetime) -> dict[str, Any] | None:
-    row = next(iter(store.load("leases", name=LANE)), None)
+def _collector(store: Store, now: datetime) -> dict[str, Any] | None:
+    if not store.load("leases", name=otel.LANE):
+        return None
+    notes, counts = store.outbox.notes(otel.LANE), store.outbox.counts((otel.KIND,))
+    return {
+        **{state: counts[state] for state in ("pending", "verified", "dead")},
+        "paused": notes.get("paused"),
+        "trouble": notes.get("trouble"),
+        "lane": _holder(store, otel.LANE, now),
+    }
+
+
+def _holder(store: Store, lane: str, now: datetime) -> dict[str, Any] | None:
+    row = next(iter(store.load("leases", name=lane)), None)
     if row is None or not row["owner"] or row["expires_at"] is None or row["expires_at"] <= now:
         return None
     return {"owner": row["owner"], "until": row["expires_at"].isoformat()}
@@ -66,9 +78,9 @@ def run_link(store: Store, run: str) -> str | None:
     return f"{address}/project/{project}/traces/{trace_id(run)}" if address and project else None
 
 
-def dead(store: Store, *, limit: int = _MOST_DEAD) -> list[OutboxEntry]:
-    """What the server refused for good, with its words."""
-    return store.outbox.entries(KINDS, ("dead",), limit=limit)
+def dead(store: Store) -> Iterator[OutboxEntry]:
+    """What was refused for good, by Langfuse or a collector, with its words; by kind and id, read a page at a time."""
+    return (entry for kind in _LISTED for page in store.outbox.pages(kind, "dead") for entry in page)
 
 
 def backfill(store: Store, *, again: bool = False) -> int:
@@ -88,32 +100,49 @@ def backfill(store: Store, *, again: bool = False) -> int:
     return made
 
 
-def retry(store: Store, id_: str, *, clock: Callable[[], datetime] = _now) -> list[OutboxEntry]:
+def retry(
+    store: Store, id_: str, *, clock: Callable[[], datetime] = _now, each: Callable[[OutboxEntry], None] | None = None
+) -> int:
     """Let something dead be sent again.
 
     Args:
         store: Opened for writing.
         id_: Id of a dead entry, or of a run with dead spans.
         clock: Gives aware UTC times.
+        each: Told of everything that is revived.
 
     Returns:
-        What was revived.
+        How much was revived.
 
     Raises:
         UsageError: Nothing dead has that id.
     """
-    found = [entry for entry in dead(store) if entry.id == id_ or entry.id.startswith(f"{id_}/")]
-    if not found:
+    made, spans = 0, 0
+    for kind in _LISTED:
+        for page in store.outbox.pages(kind, "dead"):
+            found = [entry for entry in page if entry.id == id_ or (kind == _SPAN and entry.id.startswith(f"{id_}/"))]
+            if kind == _SPAN:
+                _spans_again(store, found, first=not spans)
+                spans += len(found)
+            else:
+                store.outbox.update(
+                    [
+                        replace(entry, state="pending", attempts=0, due_at=clock(), error=None, extra={})
+                        for entry in found
+                    ]
+                )
+            made += len(found)
+            if each is not None:
+                for entry in found:
+                    each(entry)
+    if not made:
         raise UsageError(f"nothing dead has the id {id_!r}; `goldfork mirror dead` lists what there is")
-    rows = [
-        replace(entry, state="pending", attempts=0, due_at=clock(), error=None, extra={})
-        for entry in found
-        if entry.kind != "span"
-    ]
-    # A span is sent with its run; its own row only tells what happened.
-    rows += [replace(entry, state="verified", error="sent again") for entry in found if entry.kind == "span"]
-    # First the runs: killed in between, the spans are still listed as dead.
-    runs = {entry.id.rpartition("/")[0] for entry in found if entry.kind == "span"}
-    store.outbox.enter("run", sorted(runs), repair=True)
-    store.outbox.update(rows)
-    return found
+    return made
+
+
+def _spans_again(store: Store, found: list[OutboxEntry], *, first: bool) -> None:
+    """A span is sent with its run; its own row only tells what happened."""
+    if found and first:
+        # First the run: killed in between, the spans are still listed as dead.
+        store.outbox.enter("run", [found[0].id.rpartition("/")[0]], repair=True)
+    store.outbox.update([replace(entry, state="verified", error="sent again") for entry in found])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,9 +25,11 @@ content is at fault. ``denied``: the keys or the address are at fault, nothing w
 MAX_WAIT: Final = 300.0
 """Longest pause between two tries, in seconds, unless the server asks for a longer one."""
 
-MAX_WORDS: Final = 500
-"""How much of what a server says is kept."""
+MAX_WORDS: Final = 300
+"""How many characters of what a server says are kept."""
 
+_READ: Final = 16_384
+_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 _RETRIED = frozenset({408, 425, 429})
 _REFUSED = frozenset({400, 413, 422})
 _FIRST_WAIT = 1.0
@@ -125,7 +128,8 @@ def backoff(failures: int, *, asked: float | None = None, jitter: Callable[[], f
     return max(wait, asked or 0.0)
 
 
-def bounded(text: Any) -> str:
-    """Foreign words fit to be kept: without secrets, on one line, and short."""
-    line = " ".join(Redactor().text(str(text)[: 4 * MAX_WORDS]).split())
-    return line if len(line) <= MAX_WORDS else line[: MAX_WORDS - 1] + "…"
+def bounded(text: Any, longest: int = MAX_WORDS) -> str:
+    """Foreign words fit to be kept and shown: without secrets, on one line, short, nothing in them out of sight."""
+    line = " ".join(Redactor().text(str(text)[:_READ]).split())
+    line = _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
+    return line if len(line) <= longest else line[: longest - 1] + "…"

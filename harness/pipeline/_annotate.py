@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.canonical import canonical_json, parse_json
 from harness.errors import CanonicalError, UsageError
-from harness.session import current
+from harness.session import Frame, current
 
 
 def annotate(*, tags: Sequence[str] = (), **metadata: Any) -> None:
@@ -36,3 +36,7 @@ def annotate(*, tags: Sequence[str] = (), **metadata: Any) -> None:
     if not all(isinstance(word, str) and word and word.isprintable() for word in words):
         raise UsageError("annotate() takes tags of printable text, none of them empty")
     frame.run.annotate(words, known)
+    around: Frame | None = frame
+    while around is not None:
+        around.step.annotated = True
+        around = around.outer

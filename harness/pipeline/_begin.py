@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.canonical import canonical_json, content_hash
-from harness.errors import ChangeError
-from harness.pipeline._environment import environment_of
-from harness.pipeline._reuse import take_over
+from harness.canonical import canonical_json, content_hash, from_canonical
+from harness.errors import ChangeError, UsageError
+from harness.pipeline._environment import Environment, environment_of
+from harness.pipeline._handed import handed_over
+from harness.pipeline._mutated import changed_arguments, note_mutation
+from harness.pipeline._raised import raised_snapshot
+from harness.pipeline._reuse import pass_over, take_over
+from harness.pipeline._sharing import is_shared
 from harness.pipeline._snapshot import Snapshot, fixed, output_snapshot, restore, snapshot
 from harness.record import Status, StepKind, StepRecord
 from harness.session import Frame, RunState, StepAnswer, StepHandle, StepStart, call_frame, new_id
@@ -52,6 +57,21 @@ class Begun:
         return self.answer is not None or self.forced is not None
 
 
+def signature_of(target: Callable[..., Any], what: str) -> inspect.Signature:
+    """The parameters of a function that becomes a step or a tool.
+
+    Raises:
+        UsageError: It is none that was written in Python, so that it has no name or tells no parameters.
+    """
+    try:
+        signature = inspect.signature(target)
+    except (TypeError, ValueError):
+        signature = None
+    if signature is None or not hasattr(target, "__qualname__"):
+        raise UsageError(f"{what}() takes a function, and {target!r} is none that it can read; write one that calls it")
+    return signature
+
+
 def bind(signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
     """Arguments by name, defaults applied."""
     bound = signature.bind(*args, **kwargs)
@@ -61,7 +81,7 @@ def bind(signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[st
 
 def begin(spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Begun:
     """Start a step under the current frame: apply a declared input change, snapshot, ask for reuse, record."""
-    parent = call_frame()
+    parent = call_frame(f"step {spec.name!r}")
     run = parent.run
     bound = bind(spec.signature, args, kwargs)
     scope = parent.scope
@@ -69,13 +89,14 @@ def begin(spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> B
     forced = _apply_change(parent, spec, bound, scope, occurrence) if spec.skippable else None
     before = snapshot(bound.arguments, run, ordered=False)
     key = step_key(spec, bound, run, before)
-    environment = _environment(spec, bound)
+    environment = _environment(spec, bound).digest
     answer = None
     if spec.skippable and run.plan.resolver is not None and before is not None:
         start = StepStart(name=spec.name, scope=scope, occurrence=occurrence, key=key, environment=environment)
-        found = run.plan.resolver.reuse(start)
-        # A dictated step is asked for too: it is a visit, and the next equal one takes the next recorded step.
-        answer = found if forced is None else None
+        if forced is None:
+            answer = run.plan.resolver.reuse(start)
+        elif (stands_for := run.plan.resolver.passed(start)) is not None:
+            pass_over(run, stands_for)
     record = StepRecord(
         id=new_id(),
         run_id=run.id,
@@ -100,10 +121,10 @@ def begin(spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> B
     return Begun(frame, bound, spec, before, run.plan.clock.monotonic(), answer, forced)
 
 
-def _environment(spec: StepSpec, bound: inspect.BoundArguments) -> str | None:
+def _environment(spec: StepSpec, bound: inspect.BoundArguments) -> Environment:
     if spec.function is None or not spec.skippable:
-        return None
-    return environment_of(spec.function, bound.arguments.values()).digest
+        return Environment(None)
+    return environment_of(spec.function, bound.arguments.values())
 
 
 def step_key(spec: StepSpec, bound: inspect.BoundArguments, run: RunState, inputs: Snapshot | None) -> str:
@@ -124,7 +145,7 @@ def _apply_change(
             continue
         parent.run.apply(change)
         if change.kind == "output":
-            forced = (change.value,)
+            forced = (handed_over(change.value),)
         else:
             change_input(bound, change.name, change.value, spec.name)
     return forced
@@ -145,7 +166,7 @@ def change_input(bound: inspect.BoundArguments, name: str, value: Any, step: str
         if key not in bound.arguments:
             known = ", ".join(bound.arguments) or "none"
             raise ChangeError(f"step {step!r} has no parameter {key!r}; it has: {known}")
-        bound.arguments[key] = item
+        bound.arguments[key] = handed_over(item)
 
 
 def end(begun: Begun, output: Any, *, reusable: bool = True) -> None:
@@ -153,8 +174,9 @@ def end(begun: Begun, output: Any, *, reusable: bool = True) -> None:
     frame, run = begun.frame, begun.frame.run
     after = output_snapshot(output, run)
     # A credential that was starred out of the output would reach whoever is given it as stars.
-    starred = after is not None and after.masked and frame.step.record.kind != "tool"
-    mutated = not reusable or starred or arguments_changed(begun) or _left_traces(begun)
+    tool = frame.step.record.kind == "tool"
+    starred = after is not None and after.masked
+    mutated = _changed_something(begun, output) or not reusable or (not tool and (starred or frame.step.annotated))
     record = replace(
         frame.step.record,
         status="ok",
@@ -168,33 +190,61 @@ def end(begun: Begun, output: Any, *, reusable: bool = True) -> None:
 
 
 def arguments_changed(begun: Begun) -> bool:
-    """Whether the body changed an argument."""
-    arguments = begun.arguments.arguments
+    """Whether the body changed an argument; each one is noted with the run."""
+    arguments, run = begun.arguments.arguments, begun.frame.run
     if begun.before is not None and all(map(fixed, arguments.values())):
         return False
-    again = snapshot(arguments, begun.frame.run, ordered=False)
-    return (again.hash if again else None) != (begun.before.hash if begun.before else None)
+    if begun.before is not None and begun.spec.kind == "tool":
+        # Of a method's the object it is called on may be left out.
+        arguments = {name: arguments[name] for name in from_canonical(begun.before.data)}
+    again = snapshot(arguments, run, ordered=False)
+    if (again.hash if again else None) == (begun.before.hash if begun.before else None):
+        return False
+    if begun.before is not None:
+        for finding in changed_arguments(arguments, begun.before, again, run):
+            note_mutation(run, begun.frame.step.record.address, finding)
+    return True
 
 
-def _left_traces(begun: Begun) -> bool:
-    """Whether the body changed something outside itself that it reads: a global, a cache, a closure cell."""
-    before = begun.frame.step.record.environment
-    return before is not None and not begun.skipped and _environment(begun.spec, begun.arguments) != before
+def _changed_something(begun: Begun, output: Any) -> bool:
+    """Whether the body changed an argument or something outside itself that it reads, or handed such a thing out."""
+    changed = arguments_changed(begun)
+    record = begun.frame.step.record
+    before = record.environment
+    if before is None or begun.skipped:
+        return changed
+    now = _environment(begun.spec, begun.arguments)
+    if now.digest != before:
+        note_mutation(
+            begun.frame.run, record.address, {"argument": None, "path": None, "before": before, "after": now.digest}
+        )
+        return True
+    return changed or is_shared(output, begun.arguments.arguments.values(), now.reached)
 
 
-def fail(begun: Begun, error: BaseException) -> None:
-    """Record a step that raised."""
+def fail(begun: Begun, error: BaseException, *, raised: Snapshot | None = None) -> None:
+    """Record a step that raised, a tool with the error itself: ``raised``, where it came from a recording."""
     frame = begun.frame
-    status: Status = "interrupted" if isinstance(error, GeneratorExit | KeyboardInterrupt) else "error"
+    left = isinstance(error, GeneratorExit | KeyboardInterrupt | asyncio.CancelledError)
+    status: Status = "interrupted" if left else "error"
     text = frame.run.masked_text(describe(error))
-    record = replace(frame.step.record, status=status, error=text, duration_ms=_elapsed(begun))
+    if raised is None and frame.step.record.kind == "tool" and not left:
+        raised = raised_snapshot(error, frame.run)
+    record = replace(
+        frame.step.record,
+        status=status,
+        error=text,
+        output_hash=raised.hash if raised else None,
+        duration_ms=_elapsed(begun),
+    )
     frame.step.record = record
-    frame.run.emit(record)
+    frame.run.emit(record, blobs=raised.blobs if raised else None)
 
 
 def skip(begun: Begun) -> Any:
     """Record a step whose body is not run, and return its output."""
     if begun.forced is not None:
+        begun.frame.step.record = replace(begun.frame.step.record, state="answered")
         end(begun, begun.forced[0])
         return begun.forced[0]
     if begun.answer is None:

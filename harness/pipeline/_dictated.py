@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness.pipeline._begin import Begun, end
+from harness.pipeline._handed import handed_over
 from harness.pipeline._tool_answer import ToolSpec
 from harness.session import Frame
 
@@ -25,7 +26,7 @@ def dictated(begun: Begun, parent: Frame) -> tuple[Any] | None:
     for change in parent.run.plan.changes:
         if change.kind == "tool" and change.name == begun.spec.name and parent.within(change):
             parent.run.apply(change)
-            given = (change.value,)
+            given = (handed_over(change.value),)
     if given is not None:
         begun.frame.step.record = replace(begun.frame.step.record, state="answered")
         end(begun, given[0])

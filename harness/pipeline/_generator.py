@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from harness.errors import ChangeError
-from harness.pipeline._snapshot import snapshot
+from harness.pipeline._snapshot import fixed, snapshot
 from harness.session import Frame, entered
 
 
@@ -21,6 +21,14 @@ class Flow:
     returned: Any = None
     answered: bool = False
     """The consumer sent a value or threw an error in, so the items do not follow from the arguments alone."""
+    _given: list[tuple[str, str | None] | None] = field(default_factory=list)
+    """Hashes of the items when they were given; ``None`` for one that cannot be changed."""
+
+    def give(self, item: Any) -> Any:
+        """Note an item that is about to be given."""
+        self.items.append(item)
+        self._given.append(_hashes(item))
+        return item
 
     @property
     def output(self) -> Any:
@@ -32,7 +40,14 @@ class Flow:
     @property
     def reusable(self) -> bool:
         """Whether giving the items again does all that the body did."""
-        return not self.answered and self.returned is None
+        return not self.answered and self.returned is None and self._given == list(map(_hashes, self.items))
+
+
+def _hashes(item: Any) -> tuple[str, str | None] | None:
+    if fixed(item):
+        return None
+    taken = snapshot(item)
+    return None if taken is None else (taken.hash, taken.order_hash)
 
 
 class Opened(Protocol):
@@ -106,9 +121,8 @@ def _driven(frame: Frame, body: Generator[Any, Any, Any], flow: Flow) -> Generat
                 item = resume()
         except StopIteration as stop:
             return stop.value
-        flow.items.append(item)
         try:
-            sent = yield item
+            sent = yield flow.give(item)
         except GeneratorExit:
             with entered(frame):
                 body.close()
@@ -142,9 +156,8 @@ def wrap_async_generator(target: Callable[..., Any], opening: Opening) -> Callab
                         item = await resume()
                 except StopAsyncIteration:
                     break
-                flow.items.append(item)
                 try:
-                    sent = yield item
+                    sent = yield flow.give(item)
                 except GeneratorExit:
                     with entered(opened.frame):
                         await body.aclose()

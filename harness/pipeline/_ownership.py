@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import os
 import site
 import sys
 import sysconfig
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 
@@ -17,9 +18,31 @@ def is_application(name: str | None) -> bool:
         return False
     module = sys.modules.get(name)
     if module is None:
-        spec = importlib.util.find_spec(name)
+        spec = located(name)
         return _by_file(name, spec.origin if spec else None)
     return _by_file(name, getattr(module, "__file__", None))
+
+
+def located(name: str) -> ModuleSpec | None:
+    """Where a module would be loaded from; unlike ``importlib.util.find_spec`` this imports no package above it."""
+    path = None
+    full = ""
+    spec: ModuleSpec | None = None
+    for part in name.split("."):
+        full = f"{full}.{part}" if full else part
+        spec = _found(full, path)
+        if spec is None:
+            return None
+        path = spec.submodule_search_locations
+    return spec
+
+
+def _found(name: str, path: Sequence[str] | None) -> ModuleSpec | None:
+    for finder in sys.meta_path:
+        spec = finder.find_spec(name, path)
+        if spec is not None:
+            return spec
+    return None
 
 
 @functools.lru_cache(maxsize=4096)

@@ -64,8 +64,8 @@ class Prompt:
 
     @property
     def version(self) -> str:
-        """Twelve hex digits over the template that holds here."""
-        return _version(self._held())
+        """Twelve hex digits over the template that holds here; reading it is a use of the prompt, as of ``text``."""
+        return _version(self.text)
 
     def format(self, **fields: Any) -> str:
         """Fill the fields in; messages of the same step are linked to this prompt and version.
@@ -192,7 +192,7 @@ class Prompt:
 
     def __repr__(self) -> str:
         # Never fetches: a debugger or a log line may show it.
-        shown = f"source={self._source!r}" if self._source else f"version={self.version!r}"
+        shown = f"source={self._source!r}" if self._source else f"version={_version(self._text or '')!r}"
         return f"Prompt({self.name!r}, {shown})"
 
 

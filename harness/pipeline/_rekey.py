@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from harness.canonical import RequestKeys, request_keys
-from harness.gateway import declared
+from harness.gateway import declared, is_declared
 from harness.record import MessageRecord, VolatileRecord
 
 
@@ -29,10 +29,16 @@ def rekeyed(
         taken: The values of the new run by the time that so many of the recorded ones were drawn.
     """
     text = body.decode("utf-8", "replace")
-    if not any(value in text for _, value in declared(recorded, message.scope)):
+    first: dict[str, int] = {}
+    for place, value in enumerate(recorded, 1):
+        if str(value.value) in text and is_declared(value, message.scope):
+            first.setdefault(str(value.value), place)
+    if not first:
         return message
-    for count in range(len(recorded), 0, -1):
-        if not declared(recorded[count - 1 : count], message.scope):
+    # Most often a request is made right after what it holds was drawn.
+    last = max(first.values())
+    for count in (*range(last, len(recorded) + 1), *range(last - 1, 0, -1)):
+        if not is_declared(recorded[count - 1], message.scope):
             continue
         if _keys(message, body, recorded[:count]).exact == message.exact_key:
             keys = _keys(message, body, taken(count))

@@ -43,6 +43,21 @@ def take_over(frame: Frame, answer: StepAnswer) -> tuple[list[Record], dict[Hash
     return records, {digest: recording.read(digest) for digest in made}
 
 
+def pass_over(run: RunState, answer: StepAnswer) -> None:
+    """Count what was recorded below a step whose output is dictated, so that what comes later is not taken for it."""
+    index = answer.subtrees or Subtrees(answer.recording)
+    below = index.below(answer.step)
+    for item in below:
+        if isinstance(item, MessageRecord):
+            run.occurrence("message", item.scope, item.exact_key)
+        else:
+            tool = item.kind == "tool"
+            run.occurrence("tool" if tool else "step", item.scope, item.key if tool else item.name)
+    ids = {answer.step.id, *(item.id for item in below if isinstance(item, StepRecord))}
+    for _, value in index.drawn(ids, f"{answer.step.scope}/{answer.step.name}".lstrip("/")):
+        run.occurrence("volatile", value.scope, value.name)
+
+
 def _kept_dry(recording: Recording, records: Iterable[Record]) -> Iterator[dict[str, Any]]:
     """The side effects in a skipped body: they were not repeated either, and the recording answered."""
     for record in records:

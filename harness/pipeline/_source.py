@@ -20,7 +20,11 @@ def source_of(value: CodeType | type[Any]) -> str:
     """The text of a function or a class without its indent; empty where there is none, or the file has been edited."""
     try:
         file = value.co_filename if isinstance(value, CodeType) else inspect.getsourcefile(value)
-        if file is None or Path(file).stat().st_mtime >= _LOADED:
+        if file is None:
+            return ""
+        stat = Path(file).stat()
+        # A deployment may bring the old time along with a new text; when the file itself was changed cannot be set.
+        if max(stat.st_mtime, stat.st_ctime) >= _LOADED:
             return ""
         return textwrap.dedent(inspect.getsource(value))
     except (OSError, TypeError, SyntaxError, IndexError):
@@ -43,4 +47,7 @@ def code_digest(code: CodeType) -> str:
 def _compiled(code: CodeType) -> str:
     """A text of a code object; it differs between versions of Python."""
     inner = [_compiled(value) if isinstance(value, CodeType) else repr(value) for value in code.co_consts]
-    return repr((sys.version_info[:2], code.co_code.hex(), code.co_names, code.co_varnames, inner))
+    shape = (code.co_flags, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    handlers = getattr(code, "co_exceptiontable", b"").hex()
+    return repr((sys.version_info[:2], code.co_code.hex(), shape, names, handlers, inner))

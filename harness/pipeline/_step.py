@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, TypeVar, overload
 
-from harness.pipeline._begin import Begun, StepSpec, begin, end, fail, skip
+from harness.errors import UsageError
+from harness.pipeline._begin import Begun, StepSpec, begin, end, fail, signature_of, skip
 from harness.pipeline._generator import Flow, wrap_async_generator, wrap_generator
 from harness.record import StepKind
 from harness.session import entered
@@ -66,21 +67,36 @@ def step(
         kind: ``agent`` for work around model calls, ``job`` for plain code.
         ignore: Parameters that do not count as input (a timestamp, a run id).
         **inputs: What a block depends on, by name.
+
+    Raises:
+        UsageError: ``ignore`` is no tuple of the function's parameters.
     """
     if isinstance(function, str):
         return _step_block(function, kind, inputs)
 
     def decorate(target: Callable[..., Any]) -> Callable[..., Any]:
+        signature = signature_of(target, "step")
+        _require_parameters(target, ignore, signature)
         spec = StepSpec(
             name=name or target.__name__,
             kind=kind,
-            signature=inspect.signature(target),
+            signature=signature,
             function=target,
             ignore=ignore,
         )
         return wrap_function(target, spec)
 
     return decorate if function is None else decorate(function)
+
+
+def _require_parameters(target: Callable[..., Any], ignore: Any, signature: inspect.Signature) -> None:
+    name = target.__qualname__
+    if isinstance(ignore, str):
+        raise UsageError(f"step {name!r} says ignore={ignore!r}; write ignore=({ignore!r},)")
+    unknown = [each for each in ignore if each not in signature.parameters]
+    if unknown:
+        known = ", ".join(signature.parameters) or "none"
+        raise UsageError(f"step {name!r} ignores {unknown[0]!r}, which it does not take; its parameters: {known}")
 
 
 def wrap_function(target: Callable[..., Any], spec: StepSpec) -> Callable[..., Any]:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import inspect
-import textwrap
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar, overload
+from dataclasses import dataclass, replace
+from typing import Any, ParamSpec, TypeVar, get_args, overload
 
 from harness.canonical import canonical_json, content_hash, from_canonical, tool_key
 from harness.errors import UsageError
-from harness.pipeline._begin import Begun, StepSpec, bind, end, fail
+from harness.pipeline._begin import Begun, StepSpec, bind, end, fail, signature_of
 from harness.pipeline._dictated import dictated, versioned
 from harness.pipeline._snapshot import snapshot
-from harness.pipeline._source import code_digest
-from harness.pipeline._tool_answer import UNSET, ToolSpec, without_body
+from harness.pipeline._tool_answer import UNSET, StoodIn, ToolSpec, is_called, without_body
 from harness.pipeline._tool_cache import SharedCall, before_body, drive, drive_async, shared_call
+from harness.pipeline._tool_version import source_version
 from harness.record import Determinism, StepRecord
 from harness.session import Frame, Mode, StepHandle, ToolCall, call_frame, entered, new_id
 
@@ -68,28 +66,37 @@ def tool(
         name: Name of the tool; the function's own by default.
         determinism: ``deterministic``, ``time-bound`` or ``side-effect``; a replay refuses a tool without one.
         ttl: Seconds for which a time-bound result counts as fresh.
-        version: Changes the content key when you change what the tool does; by default a hash of its source.
-        stand_in: Value, or function of the same parameters, for a side effect that is not executed.
+        version: Changes the content key when you change what the tool does; by default a hash of its source and of the
+            application's functions, classes and upper-case constants that it uses.
+        stand_in: Value, or function of the same parameters, for a side effect that is not executed. A class, or an
+            object that can be called, is a value.
         cache: Share results between live runs through the store: a deterministic tool's for as long as its version
             stands, a time-bound one's until ``ttl`` has passed. Concurrent equal calls are made once.
 
     Raises:
-        UsageError: The function is a generator, or its results cannot be shared.
+        UsageError: The function is a generator, its determinism is none of the three, or its results cannot be shared.
     """
 
     def decorate(target: Callable[..., Any]) -> Callable[..., Any]:
+        signature = signature_of(target, "tool")
         if inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target):
             raise UsageError(
                 f"tool {target.__qualname__!r} is a generator, which no single recorded result can stand for; "
                 "return a list, or make it a step"
             )
+        _require_known(target, determinism, ttl)
+        if is_called(stand_in) and inspect.iscoroutinefunction(stand_in) and not inspect.iscoroutinefunction(target):
+            raise UsageError(
+                f"tool {target.__qualname__!r} is a plain function and its stand-in an async one, which nobody would "
+                "wait for; write both in the same way"
+            )
         if cache:
             _require_shareable(target, determinism, ttl)
         spec = ToolSpec(
-            step=StepSpec(name=name or target.__name__, kind="tool", signature=inspect.signature(target)),
+            step=StepSpec(name=name or target.__name__, kind="tool", signature=signature),
             determinism=determinism,
             ttl=ttl,
-            version=version or source_version(target),
+            version=version or "",
             stand_in=stand_in,
             cache=cache,
             home=f"{target.__module__}:{target.__qualname__}",
@@ -99,14 +106,17 @@ def tool(
     return decorate if function is None else decorate(function)
 
 
-def source_version(target: Callable[..., Any]) -> str:
-    """Twelve hex digits over the source without comments and layout; where there is none, over the compiled code."""
-    try:
-        text = ast.unparse(ast.parse(textwrap.dedent(inspect.getsource(target))))
-    except (OSError, TypeError, SyntaxError):
-        code = getattr(target, "__code__", None)
-        text = f"{target.__module__}:{target.__qualname__}:{code_digest(code) if code else ''}"
-    return content_hash(text.encode())[:12]
+def _require_known(target: Callable[..., Any], determinism: str | None, ttl: Any) -> None:
+    if determinism is not None and determinism not in get_args(Determinism):
+        known = ", ".join(get_args(Determinism))
+        raise UsageError(f"tool {target.__qualname__!r} says determinism={determinism!r}; write one of {known}")
+    if ttl is not None and (isinstance(ttl, bool) or not isinstance(ttl, int | float) or not ttl > 0):
+        raise UsageError(f"tool {target.__qualname__!r} says ttl={ttl!r}; write a number of seconds above 0")
+
+
+def _settled(spec: ToolSpec, target: Callable[..., Any]) -> ToolSpec:
+    """With a version: its helpers may be written below the tool, so that only a call can tell."""
+    return spec if spec.version else replace(spec, version=source_version(target))
 
 
 def _require_shareable(target: Callable[..., Any], determinism: Determinism | None, ttl: float | None) -> None:
@@ -131,11 +141,11 @@ def _wrap(target: Callable[..., Any], spec: ToolSpec) -> Callable[..., Any]:
 
         @functools.wraps(target)
         async def async_wrapper(*args: Any, **kwargs: Any) -> Any:
-            opened = _open(spec, args, kwargs)
+            opened = open_tool(_settled(spec, target), args, kwargs)
             try:
                 given = opened.given or await drive_async(before_body(opened.begun, opened.intent, opened.shared))
                 if given is not None:
-                    return given[0]
+                    return await given[0].output() if isinstance(given[0], StoodIn) else given[0]
                 with entered(opened.begun.frame):
                     output = await target(*opened.begun.arguments.args, **opened.begun.arguments.kwargs)
                 if opened.shared is not None:
@@ -150,7 +160,7 @@ def _wrap(target: Callable[..., Any], spec: ToolSpec) -> Callable[..., Any]:
 
     @functools.wraps(target)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        opened = _open(spec, args, kwargs)
+        opened = open_tool(_settled(spec, target), args, kwargs)
         try:
             given = opened.given or drive(before_body(opened.begun, opened.intent, opened.shared))
             if given is not None:
@@ -169,7 +179,7 @@ def _wrap(target: Callable[..., Any], spec: ToolSpec) -> Callable[..., Any]:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Opened:
+class OpenedTool:
     """A tool call that has started."""
 
     begun: Begun
@@ -187,9 +197,9 @@ class _Opened:
             fail(self.begun, error)
 
 
-def _open(spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Opened:
+def open_tool(spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> OpenedTool:
     """Start a tool call: record it, and find out whether the body is to run."""
-    parent = call_frame()
+    parent = call_frame(f"tool {spec.step.name!r}")
     run, scope = parent.run, parent.scope
     spec = versioned(spec, parent)
     bound = bind(spec.step.signature, args, kwargs)
@@ -228,10 +238,10 @@ def _open(spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Ope
         run.apply(change)
     given = dictated(begun, parent) or without_body(spec, begun, call)
     if given is not None:
-        return _Opened(begun=begun, given=given, intent=None, shared=None)
+        return OpenedTool(begun=begun, given=given, intent=None, shared=None)
     intent = written if spec.determinism == "side-effect" and run.plan.mode is not Mode.OFF else None
     shared = shared_call(spec, begun) if spec.cache and whole and run.plan.mode is Mode.LIVE else None
-    return _Opened(begun=begun, given=None, intent=intent, shared=shared)
+    return OpenedTool(begun=begun, given=None, intent=intent, shared=shared)
 
 
 def _without_receiver(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
+import inspect
+from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,9 +14,11 @@ from harness.canonical import canonical_json
 from harness.errors import RecordingMissing, SideEffectBlocked, ToolUndeclared
 from harness.pipeline._begin import Begun, StepSpec, describe, end, fail
 from harness.pipeline._codec import NotReusable
-from harness.pipeline._snapshot import plain, restore
+from harness.pipeline._handed import another
+from harness.pipeline._raised import raised_again
+from harness.pipeline._snapshot import Snapshot, plain, restore
 from harness.record import Determinism, StepState
-from harness.session import Mode, StepAnswer, ToolCall
+from harness.session import MUTATIONS, Mode, StepAnswer, ToolCall
 
 UNSET: Any = object()
 """No stand-in was declared; ``None`` would be one."""
@@ -27,12 +32,37 @@ class ToolSpec:
     determinism: Determinism | None
     ttl: float | None
     version: str
+    """Empty where none is declared, until the call."""
     stand_in: Any
-    """Value, or function of the same parameters, returned when a side effect is kept dry."""
+    """Value, or function of the same parameters, returned when a side effect is kept dry; of an async tool the function
+    may be async."""
     cache: bool = False
     """Whether live runs may share a result through the store."""
     home: str = ""
     """Module and name of the function: two tools of one name share no results."""
+
+
+class StoodIn:
+    """What an async stand-in will give, which only an async tool can wait for."""
+
+    def __init__(self, begun: Begun, result: Awaitable[Any]) -> None:
+        self._begun, self._result = begun, result
+
+    async def output(self) -> Any:
+        """Wait for it and record it."""
+        try:
+            output = await self._result
+        except BaseException as error:
+            fail(self._begun, error)
+            raise
+        end(self._begun, output)
+        return output
+
+
+def is_called(stand_in: Any) -> bool:
+    """Whether a stand-in is a function to be called; a class, or an object that can be called, is a value."""
+    # A partial of a class makes an object as the class does, so it is called for what it says: a function.
+    return inspect.isroutine(stand_in) or isinstance(stand_in, functools.partial)
 
 
 def without_body(spec: ToolSpec, begun: Begun, call: ToolCall) -> tuple[Any] | None:
@@ -49,6 +79,8 @@ def without_body(spec: ToolSpec, begun: Begun, call: ToolCall) -> tuple[Any] | N
     if spec.determinism == "side-effect" and plan.dry:
         if not plan.allow_side_effects:
             return _dry(spec, begun, found, touched=touched)
+        if found is None and any(run_id != plan.parent_run_id for run_id in _cut_short(begun, call)):
+            raise _stop(begun, SideEffectBlocked, _perhaps_done(spec))
         found = found if _executed_before(begun, found) else None
     if touched:
         # What it was recorded to return came of calls that the change alters; those are made again inside.
@@ -65,6 +97,25 @@ def _executed_before(begun: Begun, found: StepAnswer | None) -> bool:
     if found is None or found.recording.run.id == begun.frame.run.plan.parent_run_id:
         return False
     return found.step.state in {"called", "answered"}
+
+
+def _cut_short(begun: Begun, call: ToolCall) -> list[str]:
+    """Ids of the runs in which this very call was cancelled before it gave anything."""
+    resolver = begun.frame.run.plan.resolver
+    return [
+        step.run_id
+        for recording in (resolver.recordings if resolver else ())
+        for step in recording.steps
+        if (step.kind, step.status) == ("tool", "interrupted")
+        and (step.scope, step.key, step.occurrence) == (call.scope, call.key, call.occurrence)
+    ]
+
+
+def _perhaps_done(spec: ToolSpec) -> str:
+    return (
+        f"side effect {spec.step.name!r} was cancelled while an earlier attempt at this fork executed it, so it may "
+        "have happened; look at what it does, and fork the run anew"
+    )
 
 
 def _undeclared(begun: Begun) -> str:
@@ -87,6 +138,8 @@ def _missing(spec: ToolSpec, begun: Begun, call: ToolCall) -> str:
     }
     if begun.before is None:
         why = "they cannot be serialised, so no recorded call can be told to be the same (register_codec helps)"
+    elif _cut_short(begun, call):
+        why = "its recorded call was cancelled before it gave a result, which is no answer"
     elif not others:
         why = "the recording holds no call of this tool here"
     elif spec.version not in others:
@@ -102,7 +155,9 @@ def _dry(spec: ToolSpec, begun: Begun, found: StepAnswer | None, *, touched: boo
     arguments = plain(begun.before.data) if begun.before else None
     entry = {"tool": record.name, "step": record.address, "arguments": arguments}
     if found is not None:
-        run.blocked.append({**entry, "answered_by": "recording"})
+        # An earlier attempt that was kept dry too holds what the stand-in gave, and no result of the effect.
+        stood_in = found.step.state == "dry" and found.step.reused_from is None
+        run.blocked.append({**entry, "answered_by": "stand-in" if stood_in else "recording"})
         return (_recorded(begun, found, "dry"),)
     if spec.stand_in is UNSET:
         run.blocked.append({**entry, "answered_by": "nothing"})
@@ -116,23 +171,29 @@ def _dry(spec: ToolSpec, begun: Begun, found: StepAnswer | None, *, touched: boo
         raise _stop(begun, SideEffectBlocked, text)
     run.blocked.append({**entry, "answered_by": "stand-in"})
     begun.frame.step.record = replace(record, state="dry")
+    return (_stood_in(begun, spec.stand_in),)
+
+
+def _stood_in(begun: Begun, stand_in: Any) -> Any:
     bound = begun.arguments
     try:
-        output = spec.stand_in(*bound.args, **bound.kwargs) if callable(spec.stand_in) else spec.stand_in
+        output = stand_in(*bound.args, **bound.kwargs) if is_called(stand_in) else another(stand_in)
     except BaseException as error:
         fail(begun, error)
         raise
+    if is_called(stand_in) and inspect.iscoroutine(output):
+        return StoodIn(begun, output)
     end(begun, output)
-    return (output,)
+    return output
 
 
 def _recorded(begun: Begun, found: StepAnswer, state: StepState) -> Any:
     """Give the recorded result, or raise the recorded error."""
     begun.frame.step.record = replace(begun.frame.step.record, state=state, reused_from=found.step.id)
     if found.step.status == "error":
-        error = _error(found.step.error or "")
-        fail(begun, error)
-        raise error
+        raise _raised(begun, found)
+    if found.step.mutated:
+        raise _stop(begun, RecordingMissing, _changed_argument(found))
     data = found.output()
     if data is None:
         text = f"tool {found.step.address!r} returned a value that could not be recorded"
@@ -149,19 +210,57 @@ def _recorded(begun: Begun, found: StepAnswer, state: StepState) -> Any:
     return output
 
 
-def _error(text: str) -> Exception:
-    """The recorded error again: the builtin exception of that name, else a RuntimeError with the whole text."""
+def _changed_argument(found: StepAnswer) -> str:
+    told = found.recording.run.metadata.get(MUTATIONS)
+    rows = [row for row in told if isinstance(row, dict)] if isinstance(told, list | tuple) else []
+    names = [row.get("argument") for row in rows if row.get("step") == found.step.address]
+    named = ", ".join(dict.fromkeys(repr(name) for name in names if isinstance(name, str)))
+    what = f"its argument {named}" if named else "one of its arguments"
+    return (
+        f"tool {found.step.address!r} changed {what} when it was recorded, which its recorded result does not repeat; "
+        "have it return a new value instead, and record the run again"
+    )
+
+
+def _raised(begun: Begun, found: StepAnswer) -> BaseException:
+    """The recorded error again, recorded as raised; where it cannot be made again, the miss that says so."""
+    step = found.step
+    if step.output_hash is None:
+        # A recording of an earlier version holds the text alone.
+        error = _error(step.error or "")
+        if error is None:
+            name = (step.error or "").partition(":")[0]
+            text = (
+                f"tool {step.address!r} raised {name} when it was recorded, of which its recording holds the text alone"
+            )
+            return _stop(begun, RecordingMissing, f"{text}; record the run again")
+        fail(begun, error)
+        return error
+    data = found.recording.read(step.output_hash)
+    try:
+        error = raised_again(data)
+    except NotReusable as reason:
+        text = (
+            f"tool {step.address!r} raised an error when it was recorded that cannot be raised again ({reason}); "
+            "raise one of a class at the top of a module that is loaded here, with plain values in it"
+        )
+        return _stop(begun, RecordingMissing, text)
+    fail(begun, error, raised=Snapshot(data, step.output_hash))
+    return error
+
+
+def _error(text: str) -> Exception | None:
+    """The built-in exception that a text names, with its message."""
     name, _, message = text.partition(": ")
     kind = getattr(builtins, name, None)
-    if isinstance(kind, type) and issubclass(kind, Exception):
-        try:
-            if kind is KeyError:
-                # Its text is the repr of the key.
-                return KeyError(ast.literal_eval(message))
-            return kind(message)
-        except (TypeError, ValueError, SyntaxError):
-            pass
-    return RuntimeError(text)
+    # The text of a system error is made of what it holds apart: number, words and file.
+    if not isinstance(kind, type) or not issubclass(kind, Exception) or issubclass(kind, OSError | ImportError):
+        return None
+    try:
+        # Its text is the repr of the key.
+        return KeyError(ast.literal_eval(message)) if kind is KeyError else kind(message)
+    except (TypeError, ValueError, SyntaxError):
+        return None
 
 
 def _stop(begun: Begun, kind: type[BaseException], text: str) -> BaseException:

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.errors import RecordingMissing
 from harness.record import VolatileRecord
-from harness.session import Mode, SystemClock, current
+from harness.session import Mode, SystemClock, current, refuse_lost
 
 
 def now() -> datetime:
@@ -37,6 +37,7 @@ def _value(name: str, fresh: Callable[[], str]) -> Any:
     """
     frame = current()
     if frame is None:
+        refuse_lost(f"harness.{name}()")
         return fresh()
     run, scope = frame.run, frame.scope
     occurrence = run.occurrence("volatile", scope, name)

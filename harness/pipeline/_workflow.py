@@ -7,10 +7,13 @@ import contextlib
 import contextvars
 import functools
 import inspect
+import sys
+import warnings
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
+from weakref import WeakKeyDictionary
 
 from harness.pipeline._begin import StepSpec, begin, bind, change_input
 from harness.pipeline._code import code_of
@@ -24,11 +27,48 @@ R = TypeVar("R")
 
 
 _workflows: dict[str, Callable[..., Any]] = {}
+_namesakes: dict[str, str] = {}
+"""For the names that stand for several workflows, what is said to whoever asks for one of them."""
+_loaded: WeakKeyDictionary[Callable[..., Any], str | None] = WeakKeyDictionary()
 
 
 def registered(name: str) -> Callable[..., Any] | None:
-    """The workflow of that name that this process has loaded, if any."""
+    """The workflow of that name that this process has loaded, if any; of several, the last one, with a warning."""
+    if name in _namesakes:
+        warnings.warn(_namesakes[name], RuntimeWarning, stacklevel=2)
     return _workflows.get(name)
+
+
+def loaded_code(target: Callable[..., Any]) -> str | None:
+    """The version of the code that is loaded: of a workflow, as it was when it was defined; else what is on disk."""
+    found = inspect.unwrap(target, stop=lambda one: isinstance(one, FunctionType) and one in _loaded)
+    return (_loaded.get(found) if isinstance(found, FunctionType) else None) or code_of(inspect.unwrap(found))
+
+
+def _register(name: str, wrapper: Callable[..., Any]) -> None:
+    """Make a workflow the one of its name; that there is another one is kept in mind."""
+    known = _workflows.get(name)
+    _namesakes.pop(name, None)
+    # What a function makes, or a lambda, has a place of its own each time.
+    made = known is None or any("<" in one.__qualname__ for one in (known, wrapper))
+    if known is not None and not made and known.__module__ in sys.modules:
+        # Loaded anew, or run in a notebook's cell again, it has the same place.
+        places = [(_file(one), one.__qualname__) for one in (known, wrapper)]
+        if places[0] != places[1] and _place(known) != _place(wrapper):
+            _namesakes[name] = (
+                f"workflow {name!r} is defined at {_place(known)} and at {_place(wrapper)}; the later one is taken. "
+                "Give one of them another name, or pass target="
+            )
+    _workflows[name] = wrapper
+
+
+def _place(function: Callable[..., Any]) -> str:
+    return f"{function.__module__}:{function.__qualname__}"
+
+
+def _file(function: Callable[..., Any]) -> str:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return getattr(code, "co_filename", "")
 
 
 class Workflow:
@@ -53,8 +93,9 @@ class Workflow:
         # Taken when the code is loaded: what is on disk later may be newer than what runs here.
         code = code_of(function)
         wrapper = _wrap(function, spec, nested, code)
-        _workflows[self.name] = wrapper
+        _register(self.name, wrapper)
         wrapper.__goldfork__ = "workflow"  # type: ignore[attr-defined]  # a mark for replay
+        _loaded[wrapper] = code
         return wrapper
 
     def __enter__(self) -> Self:
@@ -101,12 +142,12 @@ def _wrap(
     def opening(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Opened:
         if current() is not None:
             return OpenedStep(begin(spec, args, kwargs))
-        return _Execution(spec, args, kwargs, code)
+        return Execution(spec, args, kwargs, code)
 
     async def async_wrapper(*args: Any, **kwargs: Any) -> Any:
         if current() is not None:
             return await nested(*args, **kwargs)
-        execution = _Execution(spec, args, kwargs, code)
+        execution = Execution(spec, args, kwargs, code)
         async with execution:
             execution.output = await function(*execution.args, **execution.kwargs)
         return execution.output
@@ -114,7 +155,7 @@ def _wrap(
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         if current() is not None:
             return nested(*args, **kwargs)
-        execution = _Execution(spec, args, kwargs, code)
+        execution = Execution(spec, args, kwargs, code)
         with execution:
             execution.output = function(*execution.args, **execution.kwargs)
         return execution.output
@@ -128,7 +169,7 @@ def _wrap(
     return functools.wraps(function)(chosen)
 
 
-class _Execution:
+class Execution:
     """One call of a workflow function as the root of a run; leaving it waits until the run is committed."""
 
     def __init__(self, spec: StepSpec, args: tuple[Any, ...], kwargs: dict[str, Any], code: str | None) -> None:
@@ -165,7 +206,7 @@ class _Execution:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._entered.__exit__(kind, error, trace)
-        self._finish(error)
+        self.finish(error)
         self.deliver()
 
     async def __aenter__(self) -> Self:
@@ -175,7 +216,7 @@ class _Execution:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._entered.__exit__(kind, error, trace)
-        self._finish(error)
+        self.finish(error)
         await self.deliver_async()
 
     def given(self) -> None:
@@ -184,7 +225,7 @@ class _Execution:
     def close(self, flow: Flow, error: BaseException | None = None) -> None:
         """Finish the run of a generator."""
         self.output = flow.output
-        self._finish(error)
+        self.finish(error)
 
     def deliver(self) -> None:
         """Wait until the run is committed before its output, or what it raised, is handed on."""
@@ -203,7 +244,8 @@ class _Execution:
             commit.exception()
         self.deliver()
 
-    def _finish(self, error: BaseException | None) -> None:
+    def finish(self, error: BaseException | None) -> None:
+        """Close the run; ``deliver`` waits until that is committed."""
         self._failed = error is not None
         self._committed = _finish(self.frame, self.output, error)
 

@@ -1,6 +1,7 @@
 """Recording and its parts: frozen values shared by dataset, store, gateway and replay."""
 
 from harness.record._encoding import decode_body
+from harness.record._parts import Prefix, Split, join_body, layout_parts, split_body
 from harness.record._sse import SseEvent, SseParser
 from harness.record._values import (
     LOCAL,
@@ -35,12 +36,14 @@ __all__ = [
     "Exchange",
     "Hash",
     "MessageRecord",
+    "Prefix",
     "Record",
     "Recording",
     "RecordingSource",
     "RequestView",
     "ResponseView",
     "RunRecord",
+    "Split",
     "SseEvent",
     "SseParser",
     "Status",
@@ -53,6 +56,9 @@ __all__ = [
     "VolatileRecord",
     "decode_body",
     "is_event_stream",
+    "join_body",
+    "layout_parts",
     "request_view",
+    "split_body",
     "view_response",
 ]

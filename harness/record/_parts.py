@@ -58,7 +58,7 @@ class Split:
     """Whether ``growing`` leaves out the elements of the prefix given."""
 
 
-def split(body: bytes, after: Prefix | None = None) -> Split | None:
+def split_body(body: bytes, after: Prefix | None = None) -> Split | None:
     """Split a body, or return ``None`` when it is no JSON object or list, or has nothing to share.
 
     Args:
@@ -66,7 +66,7 @@ def split(body: bytes, after: Prefix | None = None) -> Split | None:
         after: The prefix of an earlier turn; where the body begins with it, only the rest is looked at.
 
     Returns:
-        Pieces that ``join`` turns back into the identical bytes; this has been checked.
+        Pieces that ``join_body`` turns back into the identical bytes; this has been checked.
     """
     if after is not None and body.startswith(after.data):
         found = _split(body, _Pieces(body[len(after.data) :], after), after)
@@ -94,8 +94,8 @@ def _split(body: bytes, pieces: _Pieces, after: Prefix | None) -> Split | None:
     return Split(layout, tuple(pieces.parts.values()), tuple(pieces.growing), prefix, after is not None)
 
 
-def join(layout: bytes, growing: Sequence[bytes], read: Callable[[Hash], bytes]) -> bytes:
-    """The body that ``split`` took apart.
+def join_body(layout: bytes, growing: Sequence[bytes], read: Callable[[Hash], bytes]) -> bytes:
+    """The body that ``split_body`` took apart.
 
     Args:
         layout: The packed layout.

@@ -22,7 +22,8 @@ Status = Literal["running", "ok", "error", "interrupted"]
 CacheState = Literal["live", "recorded", "renamed"]
 """Where a message's response came from: the provider, the recording, the recording with ids renamed."""
 StepState = Literal["run", "reused", "answered", "called", "dry"]
-"""What became of a step: body run or skipped; for tools: answered from the recording, called, kept dry."""
+"""What became of a step: body run or skipped; for tools: answered from the recording, called, kept dry. A step that is
+no tool is answered where a fork's change gives its output."""
 
 LOCAL = "local"
 """The provider of a call that this process answered itself; it costs nothing."""
@@ -106,7 +107,7 @@ class StepRecord:
     helpers, globals, closures), ``None`` where that cannot be told."""
     input_hash: Hash | None = None
     output_hash: Hash | None = None
-    """Snapshot hashes; ``None`` when the value could not be serialised."""
+    """Snapshot hashes; ``None`` when the value could not be serialised. A tool that raised has its error for output."""
     output_order: Hash | None = None
     """Of the output with its dicts in the order they had; ``None`` when that is the sorted order of the snapshot."""
     mutated: bool = False

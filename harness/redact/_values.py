@@ -20,6 +20,9 @@ _NAMED = _NAMED_SECRETS | _NAMED_PHONES
 _SECRET_KINDS = frozenset({"key", "token", "secret"})
 _DIGITS = re.compile(r"\+?[\d\s().\-/]+")
 _LONG = 6
+_PLAIN = frozenset({type(None), bool, float})
+_SHORT = 64
+"""Characters of a text whose scan is remembered."""
 
 
 def scan_value(value: Any) -> list[tuple[str, Finding]]:
@@ -56,27 +59,18 @@ class Redactor:
 
     def value(self, value: Any) -> Any:
         """A JSON value with every finding replaced, keys included; a number that is a finding becomes text."""
-        stack: list[tuple[str, Any]] = [("", value)]
+        # On the stack is only what is worth a look.
+        stack: list[tuple[str, Any]] = [("", value)] if _is_worth(value, "") else []
         while stack:
             name, item = stack.pop()
-            if isinstance(item, str):
-                self._look(name, item)
-            elif isinstance(item, dict):
-                for key, inner in reversed(item.items()):
-                    stack += ((str(key), inner), ("", str(key)))
-            elif isinstance(item, (list, tuple)):
-                stack += [(name, inner) for inner in reversed(item)]
-            elif isinstance(item, int) and not isinstance(item, bool):
-                self._look(name, str(item))
+            if isinstance(item, (str, int)):
+                for finding in self._scan(name, str(item)):
+                    self._placeholder(finding)
+            else:
+                stack += _inside(name, item)
         if not self._placeholders:
             return value
         return self._value("", value)
-
-    def _look(self, name: str, text: str) -> None:
-        # Most texts hold nothing that any detector looks for: not worth remembering.
-        if may_hold(text) or (name and _bare(name) in _NAMED):
-            for finding in self._scan(name, text):
-                self._placeholder(finding)
 
     def _value(self, name: str, value: Any) -> Any:
         if isinstance(value, dict):
@@ -90,6 +84,8 @@ class Redactor:
         return value if made == text else made
 
     def _leaf(self, name: str, text: str) -> str:
+        if not self._secrets and not _is_worth(text, name):
+            return text
         findings = self._scan(name, text)
         for finding in findings:
             self._placeholder(finding)
@@ -158,7 +154,41 @@ def _scan_leaf(name: str, text: str) -> list[Finding]:
         return [Finding("secret", 0, len(text), text)]
     if plain in _NAMED_PHONES and _DIGITS.fullmatch(text) and 7 <= len(re.sub(r"\D", "", text)) <= 15:
         return [Finding("phone", 0, len(text), text)]
-    return scan(text)
+    return scan(text) if len(text) > _SHORT else list(_scan_short(text))
+
+
+@lru_cache(maxsize=8192)
+def _scan_short(text: str) -> tuple[Finding, ...]:
+    """The scan of a name, a model, an address: what is short comes again and again."""
+    return tuple(scan(text))
+
+
+def _inside(name: str, value: Any) -> list[tuple[str, Any]]:
+    """What in a value is worth a look, names of members before what they hold, the last one first."""
+    if isinstance(value, (list, tuple)):
+        return [(name, inner) for inner in reversed(value) if inner is not None and _is_worth(inner, name)]
+    found: list[tuple[str, Any]] = []
+    if isinstance(value, dict):
+        for key, inner in reversed(value.items()):
+            text = key if type(key) is str else str(key)
+            if _is_worth(inner, text):
+                found.append((text, inner))
+            if may_hold(text):
+                found.append(("", text))
+    return found
+
+
+def _is_worth(value: Any, name: str) -> bool:
+    """Whether a value has to be looked into: most texts hold nothing that any detector looks for.
+
+    Args:
+        value: Of a member, an element, or all there is.
+        name: Of the member that it stands in.
+    """
+    kind = type(value)
+    if kind is str:
+        return may_hold(value) is not None or (name != "" and _bare(name) in _NAMED)
+    return kind not in _PLAIN
 
 
 @lru_cache(maxsize=4096)

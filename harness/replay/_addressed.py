@@ -23,6 +23,12 @@ def require_addressed(parent: Recording, change: Change) -> None:
     if not addressed:
         known = ", ".join(dict.fromkeys(step.address for step in parent.steps if step.kind != "tool"))
         raise ChangeError(f"run {run} has no step {change.step!r}; it has: {known}")
+    if change.kind == "output" and all(step.parent_id is None for step in addressed):
+        own = dict.fromkeys(step.address for step in parent.steps if step.kind != "tool" and step.parent_id)
+        raise ChangeError(
+            f"a change of output says which step's output it is, and {change.step!r} is the whole run {run}; name the "
+            f"step with at= (--at): {_list(list(own))}"
+        )
     if change.kind == "prompt":
         prompts = {value.name.removeprefix("prompt:") for value in parent.volatile if value.name.startswith("prompt:")}
         if change.name not in prompts:

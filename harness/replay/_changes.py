@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import difflib
 import itertools
 import re
 from collections import defaultdict
@@ -12,12 +13,16 @@ from typing import Any
 from harness.canonical import canonical_json
 from harness.errors import CanonicalError, DatasetMissing, StoreError
 from harness.pipeline import plain
+from harness.pipeline.adapter import member
 from harness.record import Hash, Recording, StepRecord
+from harness.replay._identity import Identity
 from harness.replay._pairing import Pair
 from harness.replay._values import Difference, ToolCallDiff, ValueChange
 
 _PLACES = 50
 """Places of one difference that are kept."""
+_MOST_PAIRS = 250_000
+"""Pairs of items up to which lists are aligned; beyond, item stands for item by its place."""
 _SPACE = re.compile(r"\s+")
 
 
@@ -27,27 +32,50 @@ def content(recording: Recording, digest: Hash | None) -> Any:
 
 
 def value_changes(before: Any, after: Any, path: str = "$") -> Iterator[ValueChange]:
-    """Every place where two JSON values differ, by JSON path."""
+    """Every place where two JSON values differ, by JSON path (RFC 9535).
+
+    Items of a list stand for each other where they are equal, so that one put in front of the others is one place. The
+    path of a removed item is its place in ``before``, of all others in ``after``.
+    """
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in [*before, *(key for key in after if key not in before)]:
-            yield from _entry(before, after, key, f"{path}.{key}")
+            yield from _entry(before, after, key, member(path, key))
     elif isinstance(before, list) and isinstance(after, list):
-        for index in range(max(len(before), len(after))):
-            left = before[index : index + 1]
-            right = after[index : index + 1]
-            where = f"{path}[{index}]"
-            if left and right:
-                yield from value_changes(left[0], right[0], where)
-            elif left:
-                yield ValueChange(path=where, kind="removed", before=left[0], after=None)
-            else:
-                yield ValueChange(path=where, kind="added", before=None, after=right[0])
+        yield from _items(before, after, path)
     elif isinstance(before, str) and isinstance(after, str):
         if before != after:
             same_words = _SPACE.sub(" ", before).strip() == _SPACE.sub(" ", after).strip()
             yield ValueChange(path=path, kind="formatting" if same_words else "text", before=before, after=after)
     elif canonical_json(before) != canonical_json(after):
         yield ValueChange(path=path, kind="value", before=before, after=after)
+
+
+def _items(before: list[Any], after: list[Any], path: str) -> Iterator[ValueChange]:
+    for old, new in _unequal(before, after):
+        for left, right in itertools.zip_longest(old, new):
+            if left is None:
+                yield ValueChange(path=f"{path}[{right}]", kind="added", before=None, after=after[right])
+            elif right is None:
+                yield ValueChange(path=f"{path}[{left}]", kind="removed", before=before[left], after=None)
+            else:
+                yield from value_changes(before[left], after[right], f"{path}[{right}]")
+
+
+def _unequal(before: list[Any], after: list[Any]) -> Iterator[tuple[range, range]]:
+    """The stretches of two lists that lie between items which are equal in both, by their indexes."""
+    old, new = ([canonical_json(item) for item in items] for items in (before, after))
+    start = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), None)
+    start = min(len(old), len(new)) if start is None else start
+    # With equal ends set aside, what is left of a list that was changed in one place is short.
+    most = min(len(old), len(new)) - start
+    same = next((count for count in range(most) if old[-1 - count] != new[-1 - count]), most)
+    old, new = old[start : len(old) - same], new[start : len(new) - same]
+    if len(old) * len(new) > _MOST_PAIRS:
+        yield range(start, start + len(old)), range(start, start + len(new))
+        return
+    for word, left, left_end, right, right_end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if word != "equal":
+            yield range(start + left, start + left_end), range(start + right, start + right_end)
 
 
 def _entry(before: Mapping[str, Any], after: Mapping[str, Any], key: str, path: str) -> Iterator[ValueChange]:
@@ -80,13 +108,20 @@ def output_difference(parent: Recording, before: Hash | None, run: Recording, af
     return Difference(kind="formatting" if formatting else "content", places=places, more=len(more), note=note)
 
 
-def step_difference(ours: StepRecord, run: Recording, theirs: StepRecord, parent: Recording) -> Difference | None:
-    """What differs between a step and its counterpart; ``None`` when nothing does, or nothing is known."""
+def step_difference(
+    ours: StepRecord, run: Recording, theirs: StepRecord, parent: Recording, *, identity: Identity
+) -> Difference | None:
+    """What differs between a step and its counterpart; ``None`` when nothing does, or nothing is known.
+
+    What replies say about themselves (``identity``) is no difference.
+    """
     if ours.status != theirs.status or ours.error != theirs.error:
         if (ours.status, theirs.status) == ("ok", "ok"):
             return None
         return Difference(kind="error", note=f"{_ended(theirs)} in the parent, {_ended(ours)} here")
     if ours.status != "ok" or ours.output_hash == theirs.output_hash:
+        return None
+    if identity.same(theirs.output_hash, ours.output_hash):
         return None
     return output_difference(parent, theirs.output_hash, run, ours.output_hash)
 
@@ -95,7 +130,9 @@ def _ended(step: StepRecord) -> str:
     return f"raised {step.error}" if step.status == "error" else f"ended {step.status}"
 
 
-def tool_call_changes(found: Sequence[Pair], run: Recording, parent: Recording) -> Iterator[ToolCallDiff]:
+def tool_call_changes(
+    found: Sequence[Pair], run: Recording, parent: Recording, *, identity: Identity
+) -> Iterator[ToolCallDiff]:
     """Tool calls that differ by name, arguments or order; order counts within a scope alone."""
     ours = _places(mine for mine, _ in found if mine is not None)
     theirs = _places(sorted((other for _, other in found if other is not None), key=lambda step: step.seq))
@@ -104,7 +141,7 @@ def tool_call_changes(found: Sequence[Pair], run: Recording, parent: Recording) 
         step = mine or other
         if step is None or step.kind != "tool":
             continue
-        kind, places = _call(mine, other, run, parent)
+        kind, places = _call(mine, other, run, parent, identity=identity)
         if kind is None and mine is not None and mine.id in moved:
             kind = "order"
         if kind is not None:
@@ -119,7 +156,7 @@ def tool_call_changes(found: Sequence[Pair], run: Recording, parent: Recording) 
 
 
 def _call(
-    mine: StepRecord | None, other: StepRecord | None, run: Recording, parent: Recording
+    mine: StepRecord | None, other: StepRecord | None, run: Recording, parent: Recording, *, identity: Identity
 ) -> tuple[str | None, tuple[ValueChange, ...]]:
     before = _arguments(parent, other)
     after = _arguments(run, mine)
@@ -127,7 +164,7 @@ def _call(
         return "added", (ValueChange(path="$", kind="added", before=None, after=after),)
     if mine is None:
         return "removed", (ValueChange(path="$", kind="removed", before=before, after=None),)
-    if mine.input_hash == other.input_hash:
+    if mine.input_hash == other.input_hash or identity.same(other.input_hash, mine.input_hash):
         return None, ()
     return "arguments", tuple(itertools.islice(value_changes(before, after), _PLACES))
 

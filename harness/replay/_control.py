@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
-from harness.pipeline import code_of
 from harness.record import Recording
 from harness.replay._addressed import require_addressed
 from harness.replay._arguments import recorded_input
 from harness.replay._diff import drift, settled
 from harness.replay._effect import Reach
-from harness.replay._replay import Place, _execute, _parent, _plan, _target
-from harness.replay._resolver import ForkAnswers
-from harness.replay._resolver import _touched as touched_steps
+from harness.replay._fork import current_options, inherited_changes, same_code, with_inherited
+from harness.replay._options import ReplayOptions
+from harness.replay._resolver import ForkAnswers, touched_steps
+from harness.replay._running import execute, loaded_target, parent_recording, run_plan
 from harness.replay._values import RunOutcome
 from harness.session import Change, Mode, Sink
 
@@ -38,9 +37,8 @@ def control_run(
     target: Callable[..., Any] | None = None,
     mode: Mode | str = Mode.AUTO,
     arm: Sequence[Recording] = (),
-    place: Place | None = None,
     sink: Sink | None = None,
-    code_version: str | None = None,
+    options: ReplayOptions | None = None,
 ) -> RunOutcome:
     """Run a finished run again with nothing changed, and fresh calls from the step on at which a change would count.
 
@@ -53,31 +51,33 @@ def control_run(
         target: The pipeline; by default the loaded workflow of that name.
         mode: ``auto`` calls the provider; ``replay`` takes all from ``arm``.
         arm: Earlier recordings of this very control; the first one that holds an answer gives it.
-        place: Case, trial and experiment of the new run.
         sink: Where the new run is recorded; nowhere by default.
-        code_version: Version of the current code; by default that of the target's package.
+        options: Its circumstances: place, code version and clock.
 
     Raises:
         ChangeError: The parent has no such step, or does not use such a prompt.
-        UsageError: There is no such recording, or no such workflow is loaded.
+        UsageError: There is no such recording, no such workflow is loaded, or ``options`` ask for what only the fork
+            itself does.
     """
-    parent = _parent(run)
-    target = target or _target(parent)
+    options = options or ReplayOptions()
+    options.require_no_fork("a control fork")
+    parent = parent_recording(run)
+    target = target or loaded_target(parent)
     change = change.rooted(parent.run.workflow)
     require_addressed(parent, change)
-    code = code_version or code_of(inspect.unwrap(target))
+    options = current_options(options, target)
     mode = Mode(mode)
     plan = replace(
-        _plan(mode, place, sink, code),
-        resolver=_ControlAnswers(
-            parent, change, same_code=code is not None and code == parent.run.code_version, arms=arm, mode=mode
-        ),
+        run_plan(mode, sink, options),
+        resolver=_ControlAnswers(parent, change, same_code=same_code(options, parent), arms=arm, mode=mode),
         parent_run_id=parent.run.id,
+        inherited=inherited_changes(parent),
         arm=control_arm(parent, change, number),
         dry=True,
         metadata={"control": number, "at": change.at},
     )
-    outcome = _execute(target, recorded_input(parent), plan, parent=parent)
+    plan = replace(plan, metadata=with_inherited(plan))
+    outcome = execute(target, recorded_input(parent), plan, parent=parent)
     diff = settled(outcome.diff, outcome.run, arm)
     return replace(outcome, diff=diff, drift=drift(outcome.run, [parent, *arm]))
 

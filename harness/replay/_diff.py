@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from harness.errors import CanonicalError, DatasetMissing, StoreError
-from harness.record import Hash, Recording, StepRecord
+from harness.record import Recording, StepRecord
 from harness.replay._changes import content, output_difference, step_difference, tool_call_changes, value_changes
+from harness.replay._identity import Identity
 from harness.replay._pairing import pairs
-from harness.replay._values import Difference, RunDiff, Semantic, SettledWord, StepDiff
-
-Embedder = Callable[[Sequence[str]], Sequence[Sequence[float]]]
-"""Texts to vectors, all of one length."""
+from harness.replay._values import Difference, RunDiff, SettledWord, StepDiff
 
 
 def compare(run: Recording, parent: Recording | None) -> RunDiff:
@@ -21,15 +17,15 @@ def compare(run: Recording, parent: Recording | None) -> RunDiff:
     if parent is None:
         alone = tuple(_alone(step) for step in run.steps if step.parent_id is not None)
         return RunDiff(steps=alone, first_divergence=None, output_equal=None)
-    found = pairs(run.steps, parent.steps)
+    found, identity = pairs(run.steps, parent.steps), Identity(run, parent)
     steps = []
     for ours, theirs in found:
         if ours is not None:
-            steps.append(_added(ours) if theirs is None else _pair(ours, run, theirs, parent))
+            steps.append(_added(ours) if theirs is None else _pair(ours, run, theirs, parent, identity))
         elif theirs is not None:
             steps.append(_removed(theirs))
     first = next((step.address for step in steps if _differs(step)), None)
-    equal, difference = _output(run, parent)
+    equal, difference = _output(run, parent, identity)
     if difference is not None and first is None:
         # Every step agrees, so the workflow's own body makes the difference.
         first = run.run.workflow
@@ -39,7 +35,7 @@ def compare(run: Recording, parent: Recording | None) -> RunDiff:
         output_equal=equal,
         output=difference.places if difference is not None else (),
         difference=difference,
-        tool_calls=tuple(tool_call_changes(found, run, parent)),
+        tool_calls=tuple(tool_call_changes(found, run, parent, identity=identity)),
     )
 
 
@@ -70,62 +66,7 @@ def settled(diff: RunDiff, run: Recording, arms: Sequence[Recording] = ()) -> Ru
     return replace(diff, steps=tuple(told))
 
 
-def measured(diff: RunDiff, run: Recording, parent: Recording, *, embed: Embedder, name: str) -> RunDiff:
-    """The comparison with the semantic difference of every output that differs in content.
-
-    Args:
-        diff: Of ``run`` with ``parent``.
-        run: The run.
-        parent: Its parent.
-        embed: Gives a vector for each text.
-        name: What the embedder is called, for the report.
-    """
-    before, after = parent.run.output_hash, run.run.output_hash
-    steps = [
-        replace(
-            step,
-            difference=_semantic(
-                step.difference, (parent, step.parent_output_hash), (run, step.output_hash), embed=embed, name=name
-            ),
-        )
-        for step in diff.steps
-    ]
-    whole = _semantic(diff.difference, (parent, before), (run, after), embed=embed, name=name)
-    return replace(diff, steps=tuple(steps), difference=whole)
-
-
-def _semantic(
-    difference: Difference | None,
-    before: tuple[Recording, Hash | None],
-    after: tuple[Recording, Hash | None],
-    *,
-    embed: Embedder,
-    name: str,
-) -> Difference | None:
-    if difference is None or difference.kind != "content" or before[1] is None or after[1] is None:
-        return difference
-    try:
-        texts = [_text(content(*side)) for side in (before, after)]
-    except (DatasetMissing, StoreError, CanonicalError) as error:
-        return replace(difference, semantic=Semantic(note=f"unmeasured: {error}"))
-    one, two = embed(texts)
-    size = math.sqrt(sum(x * x for x in one)) * math.sqrt(sum(x * x for x in two))
-    if not size:
-        return replace(difference, semantic=Semantic(note=f"unmeasured: {name} gives a vector of length 0"))
-    cosine = sum(x * y for x, y in zip(one, two, strict=True)) / size
-    return replace(difference, semantic=Semantic(cosine=cosine, note=f"by {name}"))
-
-
-def _text(value: object) -> str:
-    """All text of a JSON value, in order."""
-    if isinstance(value, dict):
-        return "\n".join(_text(item) for item in value.values())
-    if isinstance(value, list):
-        return "\n".join(map(_text, value))
-    return str(value)
-
-
-def _output(run: Recording, parent: Recording) -> tuple[bool | None, Difference | None]:
+def _output(run: Recording, parent: Recording, identity: Identity) -> tuple[bool | None, Difference | None]:
     """Whether the runs' outputs are equal, and what differs about them or the errors that they ended with."""
     ours, theirs = run.run, parent.run
     if ours.error != theirs.error and "error" in {ours.status, theirs.status}:
@@ -136,6 +77,8 @@ def _output(run: Recording, parent: Recording) -> tuple[bool | None, Difference 
         return (None if ours.output_hash is None else True), None
     if (ours.status, theirs.status) != ("ok", "ok"):
         return None, None
+    if identity.same(theirs.output_hash, ours.output_hash):
+        return True, None
     return False, output_difference(parent, theirs.output_hash, run, ours.output_hash)
 
 
@@ -162,8 +105,8 @@ def _removed(step: StepRecord) -> StepDiff:
     return replace(_alone(step), state="removed", output_hash=None, parent_output_hash=step.output_hash)
 
 
-def _pair(step: StepRecord, run: Recording, other: StepRecord, parent: Recording) -> StepDiff:
-    difference = step_difference(step, run, other, parent)
+def _pair(step: StepRecord, run: Recording, other: StepRecord, parent: Recording, identity: Identity) -> StepDiff:
+    difference = step_difference(step, run, other, parent, identity=identity)
     equal = None if step.output_hash is None and other.output_hash is None else difference is None
     if difference is not None:
         equal = False
@@ -172,6 +115,7 @@ def _pair(step: StepRecord, run: Recording, other: StepRecord, parent: Recording
         parent_output_hash=other.output_hash,
         parent_input_hash=other.input_hash,
         equal=equal,
+        renamed=equal is True and step.output_hash != other.output_hash,
         difference=difference,
     )
 
@@ -183,7 +127,9 @@ def _differs(diff: StepDiff) -> bool:
 def _settled(diff: StepDiff, step: StepRecord, rerun: bool) -> SettledWord:
     if step.state == "dry":
         return "dry"
-    known = step.state in {"reused", "answered"} or (diff.equal is True and diff.state != "added")
+    # A step that is answered was given its output by the change, a tool by the recording.
+    recorded = step.state == "reused" or (step.state == "answered" and step.kind == "tool")
+    known = recorded or (diff.equal is True and diff.state != "added")
     return "settled by recording" if known and not rerun else "re-run"
 
 
@@ -207,4 +153,4 @@ def drift(run: Recording, parents: Sequence[Recording]) -> tuple[str, ...]:
     )
 
 
-__all__ = ["Embedder", "compare", "content", "drift", "measured", "settled", "value_changes"]
+__all__ = ["compare", "content", "drift", "settled", "value_changes"]

@@ -6,9 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 
-from harness.record import MessageRecord, Recording, StepRecord
-from harness.replay._resolver import _touched as touched_steps
-from harness.replay._resolver import _users as prompt_users
+from harness.canonical import canonical_json, parse_json
+from harness.errors import CanonicalError, DatasetMissing, StoreError
+from harness.gateway import rewritten
+from harness.record import LOCAL, MessageRecord, Recording, StepRecord
+from harness.replay._jitter import GENERATING
+from harness.replay._resolver import prompt_users, touched_steps
 from harness.session import REQUEST_KINDS, Change
 
 _TOOL_KINDS = frozenset({"tool", "tool-version", "refresh"})
@@ -20,6 +23,7 @@ class Reach:
     def __init__(self, parent: Recording, change: Change) -> None:
         change = change.rooted(parent.run.workflow)
         self._parent, self._change = parent, change
+        self._other: dict[str, bool] = {}
         self.by_id = {step.id: step for step in parent.steps}
         self.addressed = {
             step.id
@@ -57,11 +61,27 @@ class Reach:
             return False
         if change.message is not None and message.id not in self._numbered(change.message):
             return False
-        if change.kind == "model":
-            return message.model is not None and message.model != change.value
-        if change.kind == "param":
-            return bool(message.params.get(change.name) != change.value)
-        return change.kind in REQUEST_KINDS
+        return change.kind in REQUEST_KINDS and message.provider != LOCAL and self._rewritten(message)
+
+    def _rewritten(self, message: MessageRecord) -> bool:
+        """Whether the change makes another request of the recorded one; assumed where its body is gone."""
+        known = self._other.get(message.id)
+        if known is None:
+            known = self._other[message.id] = self._makes_another(message)
+        return known
+
+    def _makes_another(self, message: MessageRecord) -> bool:
+        try:
+            body = self._parent.read(message.request_hash)
+        except (DatasetMissing, StoreError):
+            return True
+        made = rewritten(body, self._change, generates=message.endpoint.rstrip("/").endswith(GENERATING))
+        if made is None or made == body:
+            return False
+        try:
+            return canonical_json(parse_json(made)) != canonical_json(parse_json(body))
+        except CanonicalError:
+            return True
 
     def _numbered(self, number: int) -> set[str]:
         """Ids of the calls that are the so-and-so-many-th made in a named step itself, from 0."""

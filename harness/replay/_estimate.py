@@ -23,6 +23,24 @@ class Estimate:
     """Calls whose cost is unknown."""
     currency: str = "USD"
 
+    def __add__(self, other: Estimate) -> Estimate:
+        """Both together.
+
+        Raises:
+            UsageError: Their costs are in different currencies.
+        """
+        return Estimate(
+            calls=self.calls + other.calls,
+            known_tokens=self.known_tokens + other.known_tokens,
+            unknown_usage=self.unknown_usage + other.unknown_usage,
+            known_cost=self.known_cost + other.known_cost,
+            unpriced=self.unpriced + other.unpriced,
+            currency=same_currency(self._priced_in(), other._priced_in()) or "USD",
+        )
+
+    def _priced_in(self) -> str | None:
+        return self.currency if self.calls > self.unpriced else None
+
     @property
     def tokens(self) -> int | None:
         """All tokens, ``None`` when a call's are unknown."""

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from harness.record import Recording
 
-_GENERATING = ("/chat/completions", "/responses", "/completions")
+GENERATING = ("/chat/completions", "/responses", "/completions")
+"""Ends of the endpoints that take a generation's parameters."""
 
 
 def jitter(run: Recording) -> Iterator[str]:
@@ -18,7 +19,7 @@ def jitter(run: Recording) -> Iterator[str]:
     steps = {step.id: step.address for step in run.steps}
     for message in run.messages:
         temperature = message.params.get("temperature")
-        if message.cache_state != "live" or not message.endpoint.endswith(_GENERATING) or temperature == 0:
+        if message.cache_state != "live" or not message.endpoint.endswith(GENERATING) or temperature == 0:
             continue
         warmth = "none given" if temperature is None else str(temperature)
         where = steps.get(message.step_id or "", message.scope) or "the workflow itself"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from harness.errors import UndeclaredChange
+from harness.errors import CanonicalError, DatasetMissing, StoreError, UndeclaredChange
 from harness.record import Recording, StepRecord
+from harness.replay._changes import content, value_changes
 from harness.replay._effect import Reach
 from harness.replay._resolver import ForkAnswers
 from harness.replay._values import RunOutcome, StepDiff
@@ -79,7 +81,8 @@ def look(outcome: RunOutcome, parent: Recording, again: Again) -> NullReplay:
         parent: The recording that it replayed.
         again: Makes another one, to tell changed code from code that is never the same twice.
     """
-    found = [*_missing(outcome, parent), *_differing(outcome, parent)]
+    # A step that ended and differs came before what is missing, and may be why.
+    found = [*_differing(outcome, parent), *_missing(outcome, parent)]
     if not found:
         swapped = _reordered(outcome, parent)
         # What runs side by side may start in any order; only one that comes out so again is the code's.
@@ -106,7 +109,9 @@ def _missing(outcome: RunOutcome, parent: Recording) -> Iterator[str]:
 def _differing(outcome: RunOutcome, parent: Recording) -> Iterator[str]:
     ended = not outcome.misses and parent.run.status not in {"running", "interrupted"}
     left = _left_over(outcome.run, parent)
-    mutated = {step.address for step in outcome.run.steps if step.mutated}
+    changed: defaultdict[str, list[str]] = defaultdict(list)
+    for one in outcome.mutations:
+        changed[one.step].append(str(one).removeprefix(f"step {one.step!r} "))
     for diff in _inner_first(outcome.diff.steps):
         if (diff.scope, diff.name) not in left:
             continue
@@ -115,8 +120,7 @@ def _differing(outcome: RunOutcome, parent: Recording) -> Iterator[str]:
                 word = "is new" if diff.state == "added" else "was recorded and is not run any more"
                 yield f"step {diff.address!r} {word}"
         elif diff.equal is False and (ended or diff.difference is None or diff.difference.kind != "error"):
-            traces = " and it changed an argument or left traces" if diff.address in mutated else ""
-            yield f"{_output(diff)}{traces}"
+            yield " and it ".join((_output(diff), *changed[diff.address]))
     ours, theirs = outcome.run.run, parent.run
     if ended and outcome.diff.output_equal is False and theirs.output_hash is not None:
         place = outcome.diff.output[0].path if outcome.diff.output else "$"
@@ -216,7 +220,9 @@ def _how_unsteady(first: RunOutcome, second: RunOutcome) -> str:
     partner = next(
         (s for s in second.run.steps if (s.scope, s.name) == (one.scope, one.name) and _gave(s) in theirs - ours), None
     )
-    other = "it is not run at all" if partner is None else f"{_hashes(partner)}"
+    other = "it is not run at all"
+    if partner is not None:
+        other = f"{_hashes(partner)}{_first_place(first.run, one, second.run, partner)}"
     return (
         f"two replays of the same code differ at step {one.address!r} ({_hashes(one)}, then {other}), so it is not "
         "deterministic: take clocks, ids and chance from harness.now(), uuid() or random()"
@@ -240,6 +246,17 @@ def _carried_over(first: RunOutcome, second: RunOutcome, left: Sequence[str]) ->
         f"{', '.join(map(repr, left))} left behind: state that one run leaves to the next is no part of a recording; "
         "pass it as an argument"
     )
+
+
+def _first_place(run: Recording, step: StepRecord, other: Recording, partner: StepRecord) -> str:
+    """Which value of the step's input, or else of its output, is another one."""
+    side = "input" if step.input_hash != partner.input_hash else "output"
+    before, after = (getattr(one, f"{side}_hash") for one in (step, partner))
+    try:
+        places = value_changes(content(run, before), content(other, after))
+        return "".join(f", first at {place.path} of the {side}" for place in itertools.islice(places, 1))
+    except (DatasetMissing, StoreError, CanonicalError):
+        return ""
 
 
 def _hashes(step: StepRecord) -> str:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from harness.errors import DatasetMissing, StoreError
-from harness.pipeline import NotReusable, code_of, registered, restore
+from harness.gateway import priced
+from harness.pipeline import NotReusable, registered, restore
+from harness.pipeline.adapter import loaded_code
 from harness.record import LOCAL, MessageRecord, Recording, StepRecord
 from harness.replay._addressed import require_addressed
 from harness.replay._effect import Reach
 from harness.replay._estimate import Estimate, estimate
-from harness.session import Change
+from harness.replay._options import ReplayOptions
+from harness.replay._stale import expired_calls, refreshed_calls
+from harness.session import Change, SystemClock
+from harness.store import Store
+
+if TYPE_CHECKING:
+    from harness.settings import Price
 
 PlanWord = Literal["reused", "run", "run or reused", "answered", "answered or called", "called", "dry", "not run"]
 """``not run``: the change dictates what this step, or one around it, gives."""
@@ -67,6 +74,8 @@ class ForkPlan:
     as well: it bounds what is repeated, not what a model will write."""
     answered: Estimate
     """The calls that the recording answers in any case."""
+    control: Estimate
+    """The calls that one control fork makes anew."""
 
     @property
     def words(self) -> Mapping[PlanWord, int]:
@@ -78,30 +87,42 @@ def plan_fork(
     parent: Recording,
     change: Change,
     *,
-    code_version: str | None = None,
     target: Callable[..., Any] | None = None,
+    options: ReplayOptions | None = None,
+    prices: Mapping[str, Price] | None = None,
+    store: Store | None = None,
 ) -> ForkPlan:
     """Say what a fork would reuse, run and keep dry, and what it would cost at most.
 
     Args:
         parent: The finished run.
         change: The one thing to change.
-        code_version: Version of the current code; by default that of the target's package.
         target: The pipeline; by default the loaded workflow of the run's name. It is not called.
+        options: Those of the fork: code version, clock, and what becomes of expired results and side effects.
+        prices: By model name; only for calls whose model the change replaces.
+        store: Where the age of a result is looked up that the run had itself from another one.
 
     Raises:
-        ChangeError: The run has no such step, or does not use such a prompt.
+        ChangeError: The run has no such step, or does not use such a prompt, or has no such tool to be called anew.
         UsageError: The run's costs are in several currencies.
     """
+    options = options or ReplayOptions()
     change = change.rooted(parent.run.workflow)
     require_addressed(parent, change)
     target = target or registered(parent.run.workflow)
+    code_version = options.code_version
     if code_version is None and target is not None:
-        code_version = code_of(inspect.unwrap(target))
+        code_version = loaded_code(target)
+    stale: AbstractSet[str] = frozenset()
+    if options.expired == "refresh":
+        clock = options.clock or SystemClock()
+        stale = frozenset(expired_calls(parent, now=clock.now(), store=store))
+    if change.kind == "refresh":
+        refreshed_calls(parent, change)
     code: Literal["same", "changed", "unknown"] = "unknown"
     if code_version is not None and parent.run.code_version is not None:
         code = "same" if code_version == parent.run.code_version else "changed"
-    plot = _Plot(parent, change, code)
+    plot = _Plot(parent, change, code, stale=stale, effects=options.allow_side_effects, prices=prices or {})
     steps = tuple(plot.steps())
     away = [message for message in parent.messages if message.provider != LOCAL]
     certain = [message for message in away if plot.fate(message) == "certain"]
@@ -115,18 +136,37 @@ def plan_fork(
         certain=estimate(plot.priced(certain)),
         at_most=estimate(plot.priced([*certain, *possible])),
         answered=estimate(answered),
+        control=estimate(message for message in away if message.id in plot.fresh),
     )
 
 
 Fate = Literal["certain", "possible", "answered", "not made"]
+_ANEW: frozenset[Fate] = frozenset({"certain", "possible"})
 
 
 class _Plot:
     """One plan in the making: the word of each step in order of start, then the fate of each call."""
 
-    def __init__(self, parent: Recording, change: Change, code: Literal["same", "changed", "unknown"]) -> None:
+    def __init__(
+        self,
+        parent: Recording,
+        change: Change,
+        code: Literal["same", "changed", "unknown"],
+        *,
+        stale: AbstractSet[str],
+        effects: bool,
+        prices: Mapping[str, Price],
+    ) -> None:
         self._parent, self._change, self._code = parent, change, code
-        self._reach = Reach(parent, change)
+        self._reach = reach = Reach(parent, change)
+        self._effects, self._prices = effects, prices
+        self._stale = stale
+        self._callers = {reach.by_id[call].parent_id for call in stale}
+        self._around = {outer for call in stale for outer in reach.around(reach.by_id[call])}
+        self._first = min((reach.by_id[call].seq for call in stale), default=None)
+        starts = [place for place in (reach.effect, self._first) if place is not None]
+        self._effect = min(starts, default=None)
+        self.fresh = reach.fresh()
         self._words: dict[str, PlanWord] = {}
         for step in parent.steps:
             if step.parent_id is None:
@@ -156,7 +196,7 @@ class _Plot:
                 reason=reason,
                 certain=sum(fate == "certain" for _, fate in fates),
                 possible=sum(fate == "possible" for _, fate in fates),
-                estimate=estimate(self.priced(m for m, fate in fates if fate in {"certain", "possible"})),
+                estimate=estimate(self.priced(m for m, fate in fates if fate in _ANEW)),
             )
 
     def fate(self, message: MessageRecord) -> Fate:
@@ -168,15 +208,16 @@ class _Plot:
             return "answered"
         if self._reach.alters(message):
             return "certain"
-        before = self._reach.effect is None or message.seq < self._reach.effect
+        before = self._effect is None or message.seq < self._effect
         return "answered" if before and self._code == "same" else "possible"
 
     def priced(self, messages: Iterable[MessageRecord]) -> Iterator[MessageRecord]:
-        """The calls at the price of the model that would answer: unknown for one that no recording shows."""
-        change = self._change
+        """The calls at the price of the model that would answer: unknown for one that has none."""
         for message in messages:
-            if change.kind == "model" and message.step_id in self._reach.inside and message.model != change.value:
-                yield replace(message, model=str(change.value), model_served=None, cost=None)
+            if self._change.kind == "model" and self._reach.alters(message):
+                yield priced(
+                    replace(message, model=str(self._change.value), model_served=None, cost=None), self._prices
+                )
             else:
                 yield message
 
@@ -193,6 +234,9 @@ class _Plot:
             return "not run", "the fork step; the change gives its output"
         if step.id in self._reach.touched:
             return "run", "the fork step" if step.id in self._reach.addressed else self._near(step)
+        if step.id in self._around:
+            inner = "it calls a tool" if step.id in self._callers else "around a tool call"
+            return "run", f"{inner} whose recorded result is past its ttl"
         why = self._no_proof(step)
         if why:
             return ("run or reused" if around in _MAYBE else "run"), why
@@ -217,13 +261,21 @@ class _Plot:
         if step.id in self._reach.calls and self._change.kind == "tool":
             return "answered", "the change gives its result"
         if step.determinism == "side-effect":
-            return "dry", "a side effect: never executed in a fork"
+            executed = self._effects and around not in _SKIPPED
+            told: tuple[PlanWord, str] = ("called", "a side effect, which is executed for real")
+            return told if executed else ("dry", "a side effect: never executed in a fork")
         if around in _SKIPPED:
             return "answered", "inside a step that is skipped whole"
+        return self._tool_call(step, around)
+
+    def _tool_call(self, step: StepRecord, around: PlanWord) -> tuple[PlanWord, str]:
+        """A call without side effects whose caller runs, or may run."""
         if step.determinism is None:
             return "called", "it declares no determinism, so the fork stops here unless the step around it is skipped"
         if step.id in self._reach.calls:
             return "called", "the change has it called anew"
+        if step.id in self._stale:
+            return "called", "its recorded result is past its ttl"
         if step.id in self._reach.touched:
             return "called", "its body holds what the change addresses"
         if around in _MAYBE or self._after(step):
@@ -231,9 +283,11 @@ class _Plot:
         return "answered", "equal arguments are recorded"
 
     def _after(self, step: StepRecord) -> bool:
-        return self._reach.effect is not None and step.seq > self._reach.effect
+        return self._effect is not None and step.seq > self._effect
 
     def _cause(self) -> str:
+        if self._first is not None and self._first == self._effect:
+            return "a result that is past its ttl"
         first = next(self._ordered(self._reach.direct), None)
         return "the change" if first is None else repr(first.address)
 

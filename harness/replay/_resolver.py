@@ -54,8 +54,12 @@ class ForkAnswers:
         self._lock = threading.Lock()
         self._visits: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._stale = stale
-        touched = {step_id for layer in (*arms, parent) for step_id in _touched(layer, change)}
+        touched = {step_id for layer in (*arms, parent) for step_id in touched_steps(layer, change)}
         self._touched = frozenset(touched | _around(parent, stale))
+        self._steps: defaultdict[tuple[str, str], list[StepRecord]] = defaultdict(list)
+        for step in parent.steps:
+            if step.kind != "tool" and step.parent_id is not None:
+                self._steps[step.scope, step.key].append(step)
         self._skippable = _skippable(parent, self._touched | running) if same_code else {}
 
     @property
@@ -88,9 +92,7 @@ class ForkAnswers:
     def reuse(self, step: StepStart) -> StepAnswer | None:
         """The parent's step when its body may be skipped; the k-th equal visit takes the k-th equal step."""
         where = (step.scope, step.key)
-        with self._lock:
-            visit = self._visits[where]
-            self._visits[where] += 1
+        visit = self._visit(where)
         found = self._skippable.get(where, ())
         if visit >= len(found):
             return None
@@ -102,12 +104,45 @@ class ForkAnswers:
         answer = StepAnswer(candidate, self._parent, self._subtrees)
         if not _decodes(answer):
             return None
+        self._visit_below(candidate)
+        return answer
+
+    def passed(self, step: StepStart) -> StepAnswer | None:
+        """The parent's step that a dictated one stands for: the equal visit, else the one of the same address."""
+        where = (step.scope, step.key)
+        visit = self._visit(where)
+        equal = self._steps.get(where, ())
+        place = (step.scope, step.name, step.occurrence)
+        stands_for = (
+            equal[visit]
+            if visit < len(equal)
+            else next(
+                (
+                    one
+                    for some in self._steps.values()
+                    for one in some
+                    if (one.scope, one.name, one.occurrence) == place
+                ),
+                None,
+            )
+        )
+        if stands_for is None:
+            return None
+        self._visit_below(stands_for)
+        return StepAnswer(stands_for, self._parent, self._subtrees)
+
+    def _visit(self, where: tuple[str, str]) -> int:
         with self._lock:
-            # Steps in the skipped body are visits too: later equal ones take the next recorded step.
-            for below in self._subtrees.below(candidate):
+            visit = self._visits[where]
+            self._visits[where] += 1
+        return visit
+
+    def _visit_below(self, step: StepRecord) -> None:
+        """Steps in a body that is not run are visits too: later equal ones take the next recorded step."""
+        with self._lock:
+            for below in self._subtrees.below(step):
                 if isinstance(below, StepRecord) and below.kind != "tool":
                     self._visits[below.scope, below.key] += 1
-        return answer
 
 
 def _decodes(answer: StepAnswer) -> bool:
@@ -132,7 +167,7 @@ def _skippable(parent: Recording, touched: AbstractSet[str]) -> dict[tuple[str, 
     return dict(table)
 
 
-def _touched(recording: Recording, change: Change) -> set[str]:
+def touched_steps(recording: Recording, change: Change) -> set[str]:
     """Ids of the steps that the change addresses, of those whose calls or prompts it alters, and of all around them."""
     parents = {step.id: step.parent_id for step in recording.steps}
     addressed = {
@@ -142,7 +177,7 @@ def _touched(recording: Recording, change: Change) -> set[str]:
     }
     touched = set(addressed)
     if change.kind == "prompt":
-        touched |= _users(recording, change.name)
+        touched |= prompt_users(recording, change.name)
     callers: set[str] = set()
     if change.kind in REQUEST_KINDS:
         callers = {message.step_id for message in recording.messages if message.step_id}
@@ -171,7 +206,7 @@ def _upwards(step_id: str, parents: Mapping[str, str | None]) -> Iterator[str]:
         at = parents.get(at)
 
 
-def _users(recording: Recording, prompt: str) -> set[str]:
+def prompt_users(recording: Recording, prompt: str) -> set[str]:
     """Ids of the steps that use a prompt."""
     used = [value for value in recording.volatile if value.name == f"prompt:{prompt}"]
     users = {value.step_id for value in used if value.step_id}

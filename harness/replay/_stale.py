@@ -57,15 +57,28 @@ def _made_at(step: StepRecord, store: Store | None) -> datetime:
     return made
 
 
-def expired_report(run: Recording, parent: Recording, expired: Mapping[str, ExpiredCall]) -> list[dict[str, Any]]:
-    """What became of the expired results: ``kept`` or ``refreshed``, with tool, step, age and ttl in seconds."""
+def expired_report(
+    run: Recording, parent: Recording, expired: Mapping[str, ExpiredCall], arms: Sequence[Recording] = ()
+) -> list[dict[str, Any]]:
+    """What became of the expired results: ``kept`` or ``refreshed``, with tool, step, age and ttl in seconds.
+
+    Args:
+        run: The fork.
+        parent: What it was forked from.
+        expired: What ``expired_calls`` found.
+        arms: Earlier recordings of this very fork; what they kept, and this run took from them, is kept.
+    """
+    handed_on = {step.id: step.reused_from for arm in arms for step in arm.steps if step.kind == "tool"}
     places = {(step.scope, step.key, step.occurrence): step.id for step in parent.steps if step.kind == "tool"}
     found = []
     for step in run.steps:
         call = expired.get(places.get((step.scope, step.key, step.occurrence), "")) if step.kind == "tool" else None
         if call is None:
             continue
-        kept = step.reused_from == call.step.id
+        origin = step.reused_from
+        while origin in handed_on:
+            origin = handed_on[origin]
+        kept = origin == call.step.id
         found.append(
             {
                 "tool": step.name,

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from harness.errors import UsageError
 from harness.record import Hash, Recording
+from harness.replay._mutations import Mutation, mutations
 from harness.session import Change
 
 StepWord = Literal["reused", "run", "answered", "called", "dry", "added", "removed"]
@@ -112,7 +113,7 @@ class ValueChange:
     """One place where two values differ."""
 
     path: str
-    """JSON path such as ``$.reply`` or ``$.entities[0]``."""
+    """JSON path (RFC 9535) such as ``$.reply``, ``$.entities[0]`` or ``$['a.b']``."""
     kind: Literal["text", "formatting", "value", "added", "removed"]
     """``formatting``: the same words with other white space."""
     before: Any
@@ -121,12 +122,23 @@ class ValueChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Semantic:
-    """How far two texts are apart in meaning, by an embedding."""
+    """How far two texts are apart: in meaning by an embedding, or else by their words."""
 
     cosine: float | None = None
     """Cosine of both embeddings, -1 to 1; ``None`` when it was not measured."""
+    lexical: float | None = None
+    """Without an embedder: share of words that both have in the same order, 0 to 1, which says nothing of meaning."""
     note: str = "unmeasured: no embedder was given"
-    """Why it was not measured, or what measured it."""
+    """What measured it, or why it was not measured."""
+
+    @property
+    def told(self) -> str:
+        """One line that names the measure, the same wherever it is shown."""
+        if self.cosine is not None:
+            return f"in meaning: cosine {self.cosine:.3f} {self.note}"
+        if self.lexical is not None:
+            return f"in words: {self.lexical:.0%} shared (lexical, not meaning)"
+        return f"in meaning: {self.note}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,8 +191,10 @@ class StepDiff:
     output_hash: Hash | None
     parent_output_hash: Hash | None
     equal: bool | None
-    """Output hash equals the parent's; ``None`` when both are unknown, ``False`` when one is, or when an
-    error differs."""
+    """The output is the parent's, what replies say about themselves left out; ``None`` when both are unknown,
+    ``False`` when one is, or when an error differs."""
+    renamed: bool = False
+    """Equal under another hash: it differs in ids, time or fingerprint of a reply alone."""
     settled: SettledWord | None = None
     """``None`` for a removed step, and where it was not asked for."""
     difference: Difference | None = None
@@ -240,6 +254,11 @@ class RunOutcome:
     ``refreshed``."""
     duration_ms: float = 0.0
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def mutations(self) -> tuple[Mutation, ...]:
+        """What the run's steps changed that was not theirs: arguments, globals, caches."""
+        return mutations(self.run)
 
     @property
     def status(self) -> Literal["ok", "error", "missing"]:

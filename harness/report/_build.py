@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import groupby
 
-from harness.experiment import ExperimentResult, TrialResult, effects
+from harness.experiment import ExperimentResult, TrialResult, effects, shared_differences
 from harness.report._cases import Budget, build_case
 from harness.report._counterfactual import control_counts, tallies
 from harness.report._difference import excerpt, shown
 from harness.report._format import STATES, one_line
 from harness.report._headline import headline, outcome
 from harness.report._scores import score_rows
+from harness.report._tools import tool_tallies
 from harness.report.summary import (
     CaseState,
     CaseView,
@@ -58,18 +59,25 @@ def build(result: ExperimentResult) -> Summary:
         scores=rows,
         checks=result.checks,
         divergences=_divergences(result.trials),
-        problems=tuple(problem for case in cases for problem in case.problems),
+        # An undeclared change is said once, whatever number of cases has it.
+        problems=tuple(one for case in cases for one in case.problems if one.kind != "undeclared"),
         cases=cases,
         tallies=tallies(result),
         effects=effects(result.trials),
         controls=max((len(trial.controls) for trial in result.trials), default=0),
         control_counts=control_counts(result),
-        undeclared=tuple(dict.fromkeys(line for trial in result.trials for line in trial.outcome.undeclared)),
+        tools=tool_tallies(result.trials),
+        undeclared=_undeclared(result),
         drift=tuple(dict.fromkeys(line for trial in result.trials for line in _drift(trial))),
         notes=result.notes,
         left_out=_left_out(cases),
         states=_states(cases),
     )
+
+
+def _undeclared(result: ExperimentResult) -> tuple[str, ...]:
+    found = [(trial.case, trial.outcome.undeclared) for trial in result.trials]
+    return tuple(map(str, shared_differences(found, len({trial.case for trial in result.trials}))))
 
 
 def _drift(trial: TrialResult) -> tuple[str, ...]:

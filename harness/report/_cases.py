@@ -11,6 +11,7 @@ from harness.record import Hash, Recording
 from harness.replay import StepDiff
 from harness.report._counterfactual import case_jitter, control_views, tool_call_views, why
 from harness.report._difference import difference, excerpt, readable, shown
+from harness.report._differs import difference_view
 from harness.report._format import STATES, number, signed
 from harness.report._scores import related_number
 from harness.report.summary import (
@@ -26,7 +27,6 @@ from harness.report.summary import (
 from harness.score import Score
 
 _ORDER = list(STATES)
-_PLACES = 20
 
 
 class Budget:
@@ -121,7 +121,7 @@ def _trial(trial: TrialResult, budget: Budget) -> TrialView:
         output=excerpt(output or "", budget.excerpt),
         difference=pieces,
         note=note,
-        places=tuple((change.path, change.kind) for change in outcome.diff.output[:_PLACES]),
+        differs=None if outcome.diff.difference is None else difference_view(outcome.diff.difference),
         error=outcome.error,
         misses=outcome.misses,
         blocked=tuple(
@@ -136,17 +136,7 @@ def _trial(trial: TrialResult, budget: Budget) -> TrialView:
         drift=outcome.drift,
         tool_calls=tuple(tool_call_views(outcome.diff.tool_calls, budget.take)),
         controls=tuple(control_views(trial.controls)),
-        semantic=_semantic(trial),
     )
-
-
-def _semantic(trial: TrialResult) -> str:
-    found = trial.outcome.diff.difference
-    if found is None or not any(place.kind == "text" for place in found.places):
-        return ""
-    if found.semantic.cosine is None:
-        return found.semantic.note
-    return f"cosine {found.semantic.cosine:.3f} {found.semantic.note}"
 
 
 def _state(trial: TrialResult) -> CaseState:
@@ -197,6 +187,7 @@ def _step(step: StepDiff, trial: TrialResult, budget: Budget) -> StepView:
         difference=pieces,
         note=note,
         settled=step.settled,
+        differs=None if step.difference is None else difference_view(step.difference),
         why=why(step, trial.outcome.change),
     )
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from harness.report import _format, _plots
 from harness.report._counterfactual import BY_CHANCE, GIVEN
-from harness.report.summary import CaseView, Summary
+from harness.report.summary import CaseView, ScoreRow, Summary
 
 if TYPE_CHECKING:
     from jinja2 import Template
+    from markupsafe import Markup
 
 STEP_GLYPHS = {
     "reused": "=",
@@ -47,14 +49,17 @@ def render_html(summary: Summary) -> str:
     tokens, money = _plots.shares(summary.spending)
     return _template().render(
         summary=summary,
+        rows=[row for row in summary.scores if not _single_label(row)],
+        label_rows=[row for row in summary.scores if _single_label(row)],
         style=style,
         policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
-        intervals=_plots.interval_plots(summary.scores),
+        intervals=_plots.interval_plots(tuple(row for row in summary.scores if not _single_label(row))),
         case_plots=_plots.case_plots(summary.scores),
         tokens=tokens,
         money=money,
         used=_format.tokens(summary.spending),
         paid=_format.cost(summary.spending),
+        unmeasured=_unmeasured(summary),
         anchors={view.case: f"case-{index}" for index, view in enumerate(summary.cases)},
         seconds=(summary.ended_at - summary.started_at).total_seconds(),
     )
@@ -72,6 +77,7 @@ def _template() -> Template:
         autoescape=True, finalize=_shown, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(
+        breaking=_breaking,
         case_title=_case_title,
         count=_format.count,
         estimated=_format.estimated,
@@ -103,6 +109,31 @@ def _template() -> Template:
 def _shown(value: Any) -> Any:
     """Called by Jinja with each value before it is escaped; our own markup is of another type."""
     return _format.visible(value) if type(value) is str else value
+
+
+def _unmeasured(summary: Summary) -> tuple[str, ...]:
+    """Why differences are not told in meaning, each reason once."""
+    views = [
+        view
+        for case in summary.cases
+        for trial in case.trials
+        for view in (trial.differs, *(step.differs for step in trial.steps))
+        if view is not None and view.unmeasured
+    ]
+    return tuple(dict.fromkeys(view.unmeasured for view in views))[:3]
+
+
+def _single_label(row: ScoreRow) -> bool:
+    """Whether it is of one label, as ``f1[billing]``; those that gate stay in sight."""
+    return "[" in row.name and not row.gating
+
+
+def _breaking(text: str) -> Markup:
+    """A name that may break behind its dots, slashes and underscores, rather than anywhere."""
+    from markupsafe import Markup, escape
+
+    parts = re.split(r"(?<=[./_])", _format.visible(text))
+    return Markup("<wbr>").join(escape(part) for part in parts)
 
 
 def _case_title(view: CaseView) -> str:

@@ -48,9 +48,24 @@ def to_json(summary: Summary, *, reports: Iterable[str] = ()) -> dict[str, Any]:
         "settled": {row.step: _tally(row) for row in summary.tallies},
         "controls": _controls(summary),
         "effects": {row.name: _effect(row) for row in summary.effects},
+        "blocked": _tools(summary, "not executed"),
+        "expired": [
+            {**row, "action": action}
+            for word, action in (("expired, kept", "kept"), ("expired, called anew", "refreshed"))
+            for row in _tools(summary, word)
+        ],
+        "jitter_calls": _tools(summary, "may come out otherwise"),
         "undeclared": list(summary.undeclared),
         "drift": list(summary.drift),
     }
+
+
+def _tools(summary: Summary, word: str) -> list[dict[str, Any]]:
+    return [
+        {"step": row.step, "times": row.times, "cases": list(row.cases), "told": row.told}
+        for row in summary.tools
+        if row.word == word
+    ]
 
 
 def _tally(row: StepTally) -> dict[str, int]:

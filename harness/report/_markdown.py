@@ -75,10 +75,13 @@ def _sections(summary: Summary) -> Iterator[str]:
     yield _checks(summary)
     yield _divergences(summary)
     yield _tallies(summary)
+    yield _tools(summary)
     yield _effects(summary)
     yield _problems(summary)
     yield _work(summary)
-    yield "\n".join(f"- {inert(line, 300)}" for line in (*summary.notes, *summary.undeclared, *summary.drift)[:_LISTED])
+    told = [*summary.notes, *(f"undeclared, {line}" for line in summary.undeclared)]
+    told += [f"drift: {line}" for line in summary.drift]
+    yield "\n".join(f"- {inert(line, 300)}" for line in told[:_LISTED])
 
 
 def _table(header: tuple[str, ...], align: str, rows: Sequence[tuple[str, ...]], *, more: int = 0) -> str:
@@ -138,6 +141,15 @@ def _tallies(summary: Summary) -> str:
     ]
     header = ("step", "settled by recording", "re-run", "dry", "added", "removed")
     return _table(header, "lrrrrr", rows, more=len(summary.tallies) - _LISTED) if rows else ""
+
+
+def _tools(summary: Summary) -> str:
+    rows = [
+        (code(row.step, 80), row.word, f"{row.times:,}", f"{len(row.cases):,}", inert(row.told, 160))
+        for row in summary.tools[:_LISTED]
+    ]
+    header = ("step", "what", "calls", "cases", "how")
+    return _table(header, "llrrl", rows, more=len(summary.tools) - _LISTED) if rows else ""
 
 
 def _effects(summary: Summary) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from harness.experiment import Word
 from harness.report import _format as write
 from harness.report._counterfactual import BY_CHANCE, GIVEN
-from harness.report.summary import Problem, ScoreRow, Summary
+from harness.report.summary import Problem, ScoreRow, Summary, ToolTally
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -66,6 +66,8 @@ def _blocks(summary: Summary, *, ascii_only: bool) -> Iterator[RenderableType]:
         yield _divergences(summary, ascii_only=ascii_only)
     if summary.tallies:
         yield _tallies(summary, ascii_only=ascii_only)
+    if told := [row for row in summary.tools if summary.change or row.told != "answered by recording"]:
+        yield _tools(told, ascii_only=ascii_only)
     if summary.effects:
         yield _effects(summary, ascii_only=ascii_only)
         yield _text(f"{GIVEN} {BY_CHANCE}", "dim", ascii_only=ascii_only)
@@ -227,6 +229,22 @@ def _tallies(summary: Summary, *, ascii_only: bool) -> Table:
         table.add_row(step, *(f"{cell:,}" if cell else "" for cell in cells))
     if len(summary.tallies) > CASES:
         table.add_row(f"and {len(summary.tallies) - CASES:,} more steps")
+    return table
+
+
+def _tools(rows: list[ToolTally], *, ascii_only: bool) -> Table:
+    table = _table("\nTools and chance")
+    table.add_column("step", overflow="fold", max_width=32)
+    table.add_column("what", no_wrap=True)
+    table.add_column("calls", justify="right", no_wrap=True)
+    table.add_column("cases", justify="right", no_wrap=True)
+    table.add_column("how", overflow="fold")
+    for row in rows[:CASES]:
+        cells = (write.one_line(row.step, 80), row.word, f"{row.times:,}", f"{len(row.cases):,}")
+        told = write.one_line(row.told, 200)
+        table.add_row(*(_text(cell, ascii_only=ascii_only) for cell in (*cells, told)))
+    if len(rows) > CASES:
+        table.add_row(f"and {len(rows) - CASES:,} more")
     return table
 
 

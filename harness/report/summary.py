@@ -19,6 +19,7 @@ CaseState = Literal["equal", "differs", "unmeasured", "missing", "error"]
 """Worst trial of the case: output equals the baseline's, differs, has none to compare with, lacked a recording,
 crashed."""
 ProblemKind = Literal["missing", "error", "gate", "score", "undeclared"]
+ToolWord = Literal["not executed", "expired, kept", "expired, called anew", "may come out otherwise"]
 PieceKind = Literal["same", "gone", "new", "left_out"]
 
 
@@ -113,6 +114,35 @@ class Problem:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class PlaceView:
+    """One place where two values differ."""
+
+    path: str
+    """JSON path such as ``$.reply``."""
+    kind: str
+    """``text``, ``formatting``, ``value``, ``added`` or ``removed``."""
+    values: str
+    """Before and after; empty for texts, whose words are shown instead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferenceView:
+    """What is said of a difference, the same in every format."""
+
+    kind: str
+    """``content``, ``formatting``, ``error``, ``serialisation`` or ``gone``."""
+    told: str
+    """``differs``, ``differs in formatting alone``, or what kept the contents from being compared."""
+    places: tuple[PlaceView, ...] = ()
+    more: int = 0
+    """Places beyond those."""
+    semantic: str = ""
+    """How far the texts are apart in meaning or in words, and by what measure; empty where no text differs."""
+    unmeasured: str = ""
+    """Why it is not told in meaning; empty where it is, and where no text differs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepView:
     """One step of a trial."""
@@ -126,6 +156,8 @@ class StepView:
     note: str = ""
     """Why a difference is not shown."""
     settled: SettledWord | None = None
+    differs: DifferenceView | None = None
+    """The same difference in words; ``None`` when its contents were not compared."""
     why: str = ""
     """Where it differs: what differs, and because of what."""
 
@@ -169,6 +201,19 @@ class StepTally:
     """Forks whose first divergence it is."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolTally:
+    """What became of one step's calls over all trials, where a reader has to know it."""
+
+    word: ToolWord
+    """``may come out otherwise``: a model call made anew at a temperature above 0."""
+    step: str
+    times: int
+    cases: tuple[str, ...]
+    told: str
+    """What answered, how old the results were, or which model was asked how."""
+
+
 @dataclass(frozen=True, slots=True)
 class BlockedView:
     """A side effect that was kept from happening."""
@@ -209,8 +254,8 @@ class TrialView:
     """Of the run's output against the recorded one; empty when equal or not shown."""
     note: str = ""
     """Why a difference is not shown."""
-    places: tuple[tuple[str, str], ...] = ()
-    """JSON path and kind of each place where the output differs, the first ones."""
+    differs: DifferenceView | None = None
+    """The same difference in words."""
     error: str | None = None
     misses: tuple[str, ...] = ()
     blocked: tuple[BlockedView, ...] = ()
@@ -218,8 +263,6 @@ class TrialView:
     drift: tuple[str, ...] = ()
     tool_calls: tuple[ToolCallView, ...] = ()
     controls: tuple[ControlView, ...] = ()
-    semantic: str = ""
-    """How far the output is from the recorded one in meaning, or that this was not measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,7 +361,10 @@ class Summary:
     """Control forks of each trial, the most that one has."""
     control_counts: Counts = field(default_factory=Counts)
     """What they spent and saved."""
+    tools: tuple[ToolTally, ...] = ()
+    """Effects that were not executed, results past their ttl, calls that may vary."""
     undeclared: tuple[str, ...] = ()
+    """Each difference once, with the cases that have it."""
     drift: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     left_out: str = ""

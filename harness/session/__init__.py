@@ -23,12 +23,14 @@ from harness.session._prompts import (
 )
 from harness.session._recording import recording_of
 from harness.session._runs import (
+    MUTATIONS,
     call_frame,
     default_plan,
     find_recording,
     finish_run,
     process_store,
     recording,
+    refuse_lost,
     require_usable,
     require_wire,
     start_run,
@@ -46,7 +48,6 @@ from harness.session._state import (
     current,
     current_block,
     entered,
-    lost_from,
     planned,
 )
 from harness.session._subtrees import Subtrees
@@ -54,6 +55,7 @@ from harness.session._subtrees import Subtrees
 __all__ = [
     "CHANGED",
     "FALLBACK",
+    "MUTATIONS",
     "REQUEST_KINDS",
     "Answer",
     "Call",
@@ -85,13 +87,13 @@ __all__ = [
     "find_recording",
     "finish_run",
     "keep_secret",
-    "lost_from",
     "masked",
     "new_id",
     "planned",
     "process_store",
     "recording",
     "recording_of",
+    "refuse_lost",
     "require_usable",
     "require_wire",
     "source_ref",

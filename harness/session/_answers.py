@@ -97,6 +97,10 @@ class Resolver(Protocol):
         """The recorded step whose body may be skipped, or ``None`` to run it."""
         ...
 
+    def passed(self, step: StepStart) -> StepAnswer | None:
+        """The recorded step that one whose output is dictated stands for; it counts as a visit, like ``reuse``."""
+        ...
+
     @property
     def recordings(self) -> Sequence[Recording]:
         """What is searched, in order; for explaining a miss."""
@@ -154,6 +158,11 @@ class RecordedAnswers:
 
     def reuse(self, step: StepStart) -> StepAnswer | None:
         """Plain replay runs every body."""
+        del step
+        return None
+
+    def passed(self, step: StepStart) -> StepAnswer | None:
+        """Plain replay dictates nothing."""
         del step
         return None
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.canonical import content_hash
-from harness.errors import DatasetMissing, StoreOpenError, UsageError
+from harness.errors import DatasetMissing, RecordingMissing, StoreOpenError, UsageError
 from harness.record import RECORDED, Hash, Recording, Status, StepRecord
 from harness.session._answers import RecordedAnswers, Resolver
 from harness.session._identity import new_id
@@ -27,6 +27,7 @@ from harness.session._state import (
     RunState,
     Sink,
     StepHandle,
+    blocks_under_way,
     current,
     current_block,
     entered,
@@ -37,6 +38,8 @@ from harness.store import Store, open_store
 if TYPE_CHECKING:
     from harness.settings import Settings
 
+MUTATIONS = "mutations"
+"""In a finished run's metadata: what its steps changed that was not theirs, as ``RunState.mutations`` had it."""
 _lock = threading.Lock()
 _stores: dict[tuple[int, str], Store] = {}
 _process: dict[int, PlanBlock] = {}
@@ -242,7 +245,10 @@ def finish_run(
     text = run.masked_text(_describe(error)) if error is not None else (run.misses[0] if run.misses else None)
     left = isinstance(error, GeneratorExit) and not run.misses
     status: Status = "interrupted" if left else "error" if failed else "ok"
-    run.record = replace(run.record, status=status, ended_at=ended, output_hash=output_hash, error=text)
+    metadata = {**run.record.metadata, MUTATIONS: run.mutations} if run.mutations else run.record.metadata
+    run.record = replace(
+        run.record, status=status, ended_at=ended, output_hash=output_hash, error=text, metadata=metadata
+    )
     root = replace(
         frame.step.record,
         status=run.record.status,
@@ -253,18 +259,47 @@ def finish_run(
     return run.emit(root, run.record, blobs=blobs)
 
 
-def call_frame() -> Frame:
-    """The frame of the calling code; outside any workflow, that of the block's or the process's implicit run."""
+def call_frame(what: str = "the call") -> Frame:
+    """The frame of the calling code; outside any workflow, that of the block's or the process's implicit run.
+
+    Raises:
+        RecordingMissing: ``what`` happens in a thread that does not know its run, while a run that must not reach
+            the world is under way: a replay, a fork or a dry run.
+    """
     frame = current()
     if frame is not None:
         return frame
-    block = current_block() or _process_block()
+    block = current_block()
+    if block is None:
+        refuse_lost(what)
+        block = _process_block()
     with block.lock:
         if block.implicit is None:
             opened = start_run(block.plan.name or "implicit")
             block.implicit = opened
             block.closing.append(lambda: finish_run(opened).exception())
         return block.implicit
+
+
+def refuse_lost(what: str) -> None:
+    """Stop what would happen behind the back of a replay: a bare thread does not inherit context variables.
+
+    Nothing is stopped where the caller knows its run or its block, or where none is under way.
+
+    Raises:
+        RecordingMissing: ``what`` is not known to belong to the replay, fork or dry run that is under way.
+    """
+    if current() is not None or current_block() is not None:
+        return
+    for block in blocks_under_way():
+        if block.plan.dry or block.plan.mode in {Mode.REPLAY, Mode.AUTO}:
+            text = (
+                f"{what} is called in a thread that does not know its run, while a replay, a fork or a dry run is "
+                "under way; hand the thread its function as harness.carry(function)"
+            )
+            if block.runs:
+                block.runs[-1].misses.append(text)
+            raise RecordingMissing(text)
 
 
 def _process_block() -> PlanBlock:
@@ -294,6 +329,7 @@ def _describe(error: BaseException) -> str:
 
 
 __all__ = [
+    "MUTATIONS",
     "Sink",
     "call_frame",
     "default_plan",
@@ -302,6 +338,7 @@ __all__ = [
     "finish_run",
     "process_store",
     "recording",
+    "refuse_lost",
     "require_usable",
     "require_wire",
     "start_run",

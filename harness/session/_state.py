@@ -126,6 +126,8 @@ class RunState:
         """Why answers were missing; a run with misses failed, whatever the application caught."""
         self.blocked: list[dict[str, Any]] = []
         """Side effects kept dry: tool, step, arguments, and what answered."""
+        self.mutations: list[dict[str, Any]] = []
+        """What bodies changed that was not theirs: step, argument, path, and the hashes before and after."""
         self.beside: set[str] = set()
         """Ids of steps started in another thread or task than the step around them: their order is nobody's choice."""
         self.applied = False
@@ -277,6 +279,8 @@ class StepHandle:
     record: StepRecord
     prompt: tuple[str, str] | None = None
     """(name, version) of the last prompt rendered in this step, linked to its messages."""
+    annotated: bool = False
+    """The body said something about the run, which its output does not repeat: it is never skipped."""
     lane: tuple[int, int] = field(default_factory=lane)
     """Thread and task that it was started in."""
 
@@ -368,12 +372,9 @@ def current_block() -> PlanBlock | None:
     return _block.get()
 
 
-def lost_from() -> list[PlanBlock]:
-    """For code that sees neither run nor block: the blocks of this process that it may have been started from.
-
-    A bare thread does not inherit context variables. Empty for code that knows where it belongs.
-    """
-    return [] if _frame.get() or _block.get() else list(_under_way)
+def blocks_under_way() -> list[PlanBlock]:
+    """The ``planned`` blocks of this process that have not ended, oldest first."""
+    return list(_under_way)
 
 
 @contextlib.contextmanager

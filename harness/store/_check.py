@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from harness.errors import StoreError
-from harness.record._parts import join
+from harness.record import join_body
 from harness.store._codec import CHAIN, decode
 from harness.store._database import Database
 from harness.store._values import CheckReport
@@ -149,7 +149,7 @@ class _Check:
 
     def _joined(self, layout: int, chain: int | None) -> bytes:
         links = self._database.rows(_LINKS, (chain,)) if chain is not None else []
-        return join(self._piece(layout), [self._piece(blob) for (blob,) in links], self._part)
+        return join_body(self._piece(layout), [self._piece(blob) for (blob,) in links], self._part)
 
 
 _LINKS = """

@@ -1,16 +1,19 @@
-"""Garbage collection: content that nothing refers to goes."""
+"""Garbage collection: results of tools past their time go, and content that nothing refers to."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
 
-from harness.record._parts import layout_parts
+from harness.record import layout_parts
 from harness.store._codec import CHAIN, decode
 from harness.store._content import SPARED_SECONDS
 from harness.store._database import Database
 from harness.store._driver import Driver
 from harness.store._group import Job
+from harness.store._outbox_sources import moment
 from harness.store._values import GcReport
 from harness.store._writer import Writer
 
@@ -41,6 +44,8 @@ def collect(database: Database, writer: Writer, progress: Progress) -> GcReport:
     so a deletion that asks for the untouched removes nothing that has come into use since.
     """
     cutoff = int(time.time()) - SPARED_SECONDS
+    # First, so that the content of what has expired goes with it.
+    expired = _drop_expired(database, writer)
     progress("references", 0, 1)
     found = _Reachable(database, cutoff)
     links, blobs = found.lost_links(), found.lost_blobs()
@@ -56,7 +61,39 @@ def collect(database: Database, writer: Writer, progress: Progress) -> GcReport:
             freed += size
             done += len(some)
             progress("removal", done, total)
-    return GcReport(blobs=removed["blobs"], chains=removed["chains"], bytes=freed, kept_recent=found.recent)
+    return GcReport(
+        blobs=removed["blobs"],
+        chains=removed["chains"],
+        bytes=freed,
+        kept_recent=found.recent,
+        expired_tool_results=expired,
+    )
+
+
+def _drop_expired(database: Database, writer: Writer) -> int:
+    """Drop shared results of tools that are past their ttl; how many there were. The deterministic hold for ever."""
+    now, mark = datetime.now(UTC), database.mark
+    timed = "SELECT key, stored_at, ttl FROM tool_cache WHERE ttl IS NOT NULL AND determinism <> 'deterministic'"
+    past = [
+        (key, stored)
+        for key, stored, ttl in database.rows(timed)
+        if (now - (moment(stored) or now)).total_seconds() >= ttl
+    ]
+    # One that was stored anew meanwhile stays, and so does a lease that somebody holds.
+    result = f"DELETE FROM tool_cache WHERE key = {mark} AND stored_at = {mark}"  # noqa: S608 - marks only
+    lease = f"DELETE FROM leases WHERE name = {mark} AND owner IS NULL AND extra IS NULL"  # noqa: S608 - marks only
+    dropped = 0
+    for start in range(0, len(past), _AT_ONCE):
+        some = past[start : start + _AT_ONCE]
+
+        def action(driver: Driver, some: Sequence[tuple[Any, Any]] = some) -> int:
+            driver.many(lease, [(f"tool:{key}",) for key, _ in some])
+            return driver.many(result, some)
+
+        job = Job(action=action)
+        writer.submit(job)
+        dropped += job.future.result()
+    return dropped
 
 
 def _delete(writer: Writer, table: str, numbers: Sequence[int], cutoff: int) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final, NamedTuple
 
-from harness.record._parts import Prefix, Split, split
+from harness.record import Prefix, Split, split_body
 from harness.store._codec import BASE_BYTES, BASED, CHAIN, encode, encode_against
 from harness.store._driver import Driver
 from harness.store._sql import insert_new
@@ -152,7 +152,7 @@ class ContentWriter:
         known = next((turn for turn in reversed(self._known.turns) if content.startswith(turn.prefix.data)), None)
         if known is not None and known.touched < self._now - _TRUST_SECONDS:
             known = None
-        found = split(content, known.prefix if known else None)
+        found = split_body(content, known.prefix if known else None)
         if found is None:
             return None
         return _Plan(found, _digests(found.growing), known.chain if known and found.resumed else 0)

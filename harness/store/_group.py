@@ -29,6 +29,8 @@ class Job:
     statements: Sequence[tuple[str, Sequence[Sequence[Any]]]] = ()
     action: Callable[[Driver], Any] | None = None
     """Runs inside the transaction; its result is the future's."""
+    rows: int = 0
+    """About how many rows the action writes."""
     future: Future[Any] = field(default_factory=Future)
     result: Any = None
 
@@ -36,7 +38,7 @@ class Job:
     def size(self) -> int:
         """Roughly, in bytes."""
         chunks = sum(len(record.data) for record in self.records if isinstance(record, ChunkRecord))
-        return _RECORD_BYTES * (1 + len(self.records)) + chunks + sum(map(len, self.blobs.values()))
+        return _RECORD_BYTES * (1 + len(self.records) + self.rows) + chunks + sum(map(len, self.blobs.values()))
 
 
 class _Statements(NamedTuple):
@@ -121,11 +123,12 @@ class Group:
             (text.chunks, list(self._chunks.values())),
             (text.fold, self._folded),
             (text.volatile, list(self._volatile.values())),
-            (text.outbox, self._outbox),
         )
         for statement, rows in batches:
             if rows:
                 driver.many(statement, rows)
+        if self._outbox:
+            driver.together(text.outbox, self._outbox)
         for job in self.jobs:
             for statement, values in job.statements:
                 driver.many(statement, values)

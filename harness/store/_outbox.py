@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from operator import methodcaller
@@ -98,6 +98,16 @@ class Outbox:
         found = self._first(kinds, states, limit=limit, order="created_at")
         return sorted(found, key=lambda entry: entry.created_at)[:limit]
 
+    def pages(self, kind: str, state: str) -> Iterator[list[OutboxEntry]]:
+        """All entries of a kind in a state by id, a page at a time. They may be written back meanwhile."""
+        if not self.counts((kind,))[state]:
+            return
+        text = f"SELECT {', '.join(_COLUMNS)} FROM outbox WHERE kind = ? AND id > ? AND id <= ? AND state = ?"  # noqa: S608 - constants
+        for after, up_to in sources.ranges(self._database, kind):
+            rows = self._database.rows(f"{text} ORDER BY id", (kind, after, up_to, state))
+            if rows:
+                yield [self._entry(row) for row in rows]
+
     def update(self, entries: Iterable[OutboxEntry]) -> None:
         """Write entries back in one transaction, new ones too; what was entered anew meanwhile is left as it is."""
         mark = self._database.mark
@@ -107,27 +117,19 @@ class Outbox:
             "WHERE outbox.round <= excluded.round"
         )
         now = datetime.now(UTC)
-        rows = [self._row(entry, now) for entry in entries]
+        rows = list({(entry.kind, entry.id): self._row(entry, now) for entry in entries}.values())
         if rows:
-            self._do(lambda driver: driver.many(statement, rows))
+            self._do(lambda driver: driver.together(statement, rows), rows=len(rows))
 
     def counts(self, kinds: Sequence[str] = ()) -> dict[str, int]:
         """How many entries there are in each state."""
-        wanted, others = kinds or KINDS, [kind for kind in KINDS if kinds and kind not in kinds]
-        open_ = [(state, kind) for kind in wanted for state in STATES if state != "verified"]
-        counted = [*open_, *((state, kind) for kind in others for state in STATES)]
-        # One statement, so that nothing changes in between. Counting everything needs no look at the entries, so that
-        # the largest number is had by subtraction.
-        one = "(SELECT count(*) FROM outbox WHERE state = ? AND kind = ?)"
-        parts = ", ".join([one] * len(counted))
-        [(total, *numbers)] = self._database.rows(
-            f"SELECT (SELECT count(*) FROM outbox), {parts}",  # noqa: S608 - constants
-            [value for pair in counted for value in pair],
-        )
+        among = f" WHERE kind IN ({sources.marks(kinds)})" if kinds else ""
         found = dict.fromkeys(STATES, 0)
-        for (state, _), number in zip(open_, numbers, strict=False):
-            found[state] += number
-        found["verified"] = total - sum(numbers)
+        for state, number in self._database.rows(
+            f"SELECT state, sum(entries) FROM outbox_counts{among} GROUP BY state",  # noqa: S608 - marks
+            tuple(kinds),
+        ):
+            found[state] = int(number)
         return {str(state): number for state, number in found.items()}
 
     def oldest_unverified(self, kinds: Sequence[str] = ()) -> datetime | None:
@@ -239,17 +241,18 @@ class Outbox:
         return enter_anew(self._database.mark), [entered(kind, pack_text(id_), now, extra=extra) for id_ in ids]
 
     def _enter(self, kind: str, ids: Sequence[str], *, repair: bool) -> int:
-        statement, rows = self.reentry(kind, ids, repair=repair)
+        statement, rows = self.reentry(kind, dict.fromkeys(ids), repair=repair)
         if not repair:
             statement = enter_new(self._database.mark)
-        return int(self._do(lambda driver: driver.many(statement, rows)))
+        return int(self._do(lambda driver: driver.together(statement, rows), rows=len(rows)))
 
     def _enter_again(self, kind: str) -> int:
         """A page per transaction: in one for all, every other writer would have to wait until the end."""
         made, statement = 0, enter_again(self._database.mark)
         for after, up_to in sources.ranges(self._database, kind):
             now = self._time(datetime.now(UTC))
-            made += int(self._do(methodcaller("many", statement, [(now, now, kind, after, up_to)])))
+            action = methodcaller("many", statement, [(now, now, kind, after, up_to)])
+            made += int(self._do(action, rows=sources.PAGE))
         return made
 
     def _recent(self, kind: str, since: datetime) -> list[str]:
@@ -307,10 +310,10 @@ class Outbox:
     def _time(self, moment: datetime) -> Any:
         return self._packing.time(moment)
 
-    def _do(self, action: Callable[[Driver], Any]) -> Any:
+    def _do(self, action: Callable[[Driver], Any], *, rows: int = 1) -> Any:
         from harness.store._group import Job
 
-        job = Job(action=action)
+        job = Job(action=action, rows=rows)
         self._writer().submit(job)
         return job.future.result()
 

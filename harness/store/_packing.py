@@ -126,6 +126,18 @@ class Packing(Protocol):
         """An amount."""
         ...
 
+    def unpack_id(self, value: Any) -> Any:
+        """The inverse of ``id``; so are the next two of theirs."""
+        ...
+
+    def unpack_time(self, value: Any) -> Any:
+        """In UTC."""
+        ...
+
+    def unpack_money(self, value: Any) -> Decimal | None:
+        """An exact amount."""
+        ...
+
 
 class SqlitePacking:
     """UUIDs as 16 bytes, times as ISO text in UTC that sorts, money as decimal text."""
@@ -142,6 +154,21 @@ class SqlitePacking:
         """Decimal text."""
         return None if value is None else format(value, "f")
 
+    def unpack_id(self, value: Any) -> Any:
+        """The text of 16 bytes."""
+        if value is None:
+            return None
+        digits = value.hex()
+        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+    def unpack_time(self, value: Any) -> Any:
+        """The time of ISO text."""
+        return None if value is None else unpack_time_text(value)
+
+    def unpack_money(self, value: Any) -> Decimal | None:
+        """The decimal of its text."""
+        return None if value is None else Decimal(value)
+
 
 class PostgresPacking:
     """The database's own ``uuid``, ``timestamptz`` and ``numeric``."""
@@ -157,6 +184,18 @@ class PostgresPacking:
     def money(self, value: Decimal | None) -> Any:
         """The decimal itself."""
         return value
+
+    def unpack_id(self, value: Any) -> Any:
+        """The text of a UUID object."""
+        return None if value is None else str(value)
+
+    def unpack_time(self, value: Any) -> Any:
+        """The time in UTC, whatever zone the session has."""
+        return None if value is None else value.astimezone(UTC)
+
+    def unpack_money(self, value: Any) -> Decimal | None:
+        """The decimal itself."""
+        return None if value is None else Decimal(value)
 
 
 def pack_time_text(value: datetime) -> str:

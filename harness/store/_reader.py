@@ -15,23 +15,21 @@ from sqlalchemy import Connection, Select, select
 
 from harness.canonical import RULES
 from harness.errors import DatasetMissing, StoreError, UsageError
-from harness.record import RECORDED, Exchange, Hash, MessageRecord, Recording, RunRecord
-from harness.record._parts import join
+from harness.record import RECORDED, Exchange, Hash, MessageRecord, Recording, RunRecord, join_body
 from harness.store import _eval_tables, _tables
 from harness.store._codec import CHAIN, decode
 from harness.store._columns import Table
 from harness.store._database import Database
 from harness.store._liveness import abandoned
-from harness.store._loading import RunRows, load_rows
+from harness.store._loading import RunRows, load_rows, load_runs
 from harness.store._packing import pack_hash
-from harness.store._rows import to_exchange, to_message, to_run, to_step, to_volatile
 from harness.store._values import RunStatus, RunSummary
 
 __all__ = ["Reader", "_eval_tables", "_tables"]
 
 _T = Table.metadata.tables
 _PIECE = """
-SELECT blobs.codec, blobs.data, blobs.size, base.codec, base.data, base.size, blobs.base, blobs.chain
+SELECT blobs.codec, blobs.data, blobs.size, base.codec, base.data, base.size, blobs.base, blobs.chain, blobs.hash
 FROM blobs LEFT JOIN blobs base ON base.id = blobs.base
 """
 _CHAIN = """
@@ -46,6 +44,10 @@ FROM link JOIN blobs ON blobs.id = link.blob LEFT JOIN blobs base ON base.id = b
 _AT_ONCE = 400
 
 
+_SHORT = 64 << 10
+"""Bytes of content that is fetched before it is asked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Totals:
     """What the messages of a run add up to."""
@@ -56,6 +58,33 @@ class _Totals:
     unknown: int
     cost: Decimal | None
     currency: str | None
+
+
+class Contents:
+    """Reads the content of one run: all that is short at the first question, in one query, since the rest follows."""
+
+    def __init__(self, reader: Reader, rows: RunRows) -> None:
+        self._reader = reader
+        self._rows: RunRows | None = rows
+        self._pieces: dict[Hash, Sequence[Any]] = {}
+
+    def __call__(self, digest: Hash) -> bytes:
+        """The content of a hash, as ``Reader.content`` gives it."""
+        rows, self._rows = self._rows, None
+        if rows is not None and (named := _named(rows)):
+            self._pieces = self._reader.pieces(named[:_AT_ONCE], longest=_SHORT)
+        piece = self._pieces.get(digest)
+        return self._reader.content(digest) if piece is None else self._reader.decoded(digest, piece)
+
+
+def _named(rows: RunRows) -> list[Hash]:
+    """The hashes that the rows of a run name, each once."""
+    named = [rows.run.input_hash, rows.run.output_hash]
+    for step in rows.steps:
+        named += (step.input_hash, step.output_hash)
+    for message in rows.messages:
+        named += (message.request_hash, message.answer.body_hash if message.answer else None)
+    return [digest for digest in dict.fromkeys(named) if digest is not None]
 
 
 class Reader:
@@ -74,8 +103,16 @@ class Reader:
         rows = self._database.rows(_PIECE + "WHERE blobs.hash = ?", (pack_hash(digest),))
         if not rows:
             raise DatasetMissing(f"content {digest!r} is not in the store {self._database.name}")
+        return self.decoded(digest, rows[0])
+
+    def decoded(self, digest: Hash, row: Sequence[Any]) -> bytes:
+        """The content of a hash, given its row of ``pieces``.
+
+        Raises:
+            StoreError: What is stored is damaged.
+        """
         try:
-            return self._decoded(rows[0])
+            return self._decoded(row)
         except ValueError as error:
             raise StoreError(
                 f"content {digest!r} in the store {self._database.name} is damaged ({error}); "
@@ -84,7 +121,7 @@ class Reader:
 
     def _decoded(self, row: Sequence[Any]) -> bytes:
         """The content of a row of ``_PIECE``; a piece may itself be a body that was split."""
-        codec, data, size, base_codec, base_data, base_size, layout, chain = row
+        codec, data, size, base_codec, base_data, base_size, layout, chain = row[:8]
         if codec == CHAIN:
             return self._joined(layout, chain)
         base = None if base_codec is None else decode(base_codec, base_data, base_size)
@@ -95,74 +132,74 @@ class Reader:
         if not rows:
             raise ValueError("its layout is gone")
         links = self._database.rows(_CHAIN, (chain,)) if chain is not None else []
-        return join(self._decoded(rows[0]), [self._decoded(link) for link in links], self.content)
+        return join_body(self._decoded(rows[0]), [self._decoded(link) for link in links], self.content)
 
     def recording(self, ref: str, *, arm: str, trial: int) -> Recording | None:
         """The recording of a run, or of a workflow's newest good run; see ``Store.recording``."""
         with self._database.reading() as connection:
-            row = self._find(connection, ref, arm, trial)
-            if row is None:
+            found = self._find(connection, ref, arm, trial)
+            if found is None:
                 return None
-            if row["rules"] != RULES:
+            rows = load_rows(connection, [found])[found]
+            if rows.rules != RULES:
                 raise UsageError(
-                    f"run {row['id']!r} was recorded under key rules {row['rules']!r}, this version uses {RULES!r}; "
+                    f"run {found!r} was recorded under key rules {rows.rules!r}, this version uses {RULES!r}; "
                     "record it again, or use the version of goldfork that recorded it"
                 )
-            return self._recording(connection, row, load_rows(connection, [row["id"]])[row["id"]])
+            return self._recording(connection, rows, self.content)
 
     def recordings(self, ids: Sequence[str]) -> list[Recording]:
         """The recordings of many runs; see ``Store.recordings``."""
-        runs = _T["runs"]
         wanted = [known for known in map(_uuid, ids) if known is not None]
         made: dict[str, Recording] = {}
         with self._database.reading() as connection:
             for start in range(0, len(wanted), _AT_ONCE):
-                page = wanted[start : start + _AT_ONCE]
-                rows = _rows(connection, select(runs).where(runs.c.id.in_(page)))
-                loaded = load_rows(connection, [row["id"] for row in rows])
-                made |= {row["id"]: self._recording(connection, row, loaded[row["id"]]) for row in rows}
+                loaded = load_rows(connection, wanted[start : start + _AT_ONCE])
+                for id_, rows in loaded.items():
+                    made[id_] = self._recording(connection, rows, Contents(self, rows))
         return [made[known] for known in wanted if known in made]
 
-    def _find(self, connection: Connection, ref: str, arm: str, trial: int) -> Mapping[str, Any] | None:
+    def pieces(self, digests: Sequence[Hash], *, longest: int) -> dict[Hash, Sequence[Any]]:
+        """Rows for ``decoded``, of many hashes at once (a few hundred); unknown and longer content is left out."""
+        marks = ", ".join("?" * len(digests))
+        rows = self._database.rows(
+            _PIECE + f"WHERE blobs.hash IN ({marks}) AND blobs.size <= ?", (*map(pack_hash, digests), longest)
+        )
+        return {bytes(row[-1]).hex(): row for row in rows}
+
+    def _find(self, connection: Connection, ref: str, arm: str, trial: int) -> str | None:
         runs = _T["runs"]
         run_id = _uuid(ref)
+        if run_id is not None and arm == RECORDED:
+            found = connection.execute(select(runs.c.id, runs.c.trial).where(runs.c.id == run_id)).first()
+            return str(found.id) if found is not None and trial in {0, found.trial} else None
         if run_id is not None:
-            if arm == RECORDED:
-                named = select(runs).where(runs.c.id == run_id)
-                found = _first_row(connection, named)
-                return found if found is not None and trial in {0, found["trial"]} else None
             wanted = _good(runs).where(runs.c.parent_run_id == run_id, runs.c.arm == arm, runs.c.trial == trial)
-            return _first_row(connection, wanted)
-        wanted = _good(runs).where(runs.c.workflow == ref, runs.c.arm == arm, runs.c.trial == trial)
-        if arm == RECORDED:
-            wanted = wanted.where(runs.c.parent_run_id.is_(None))
-        return _first_row(connection, wanted)
+        else:
+            wanted = _good(runs).where(runs.c.workflow == ref, runs.c.arm == arm, runs.c.trial == trial)
+            if arm == RECORDED:
+                wanted = wanted.where(runs.c.parent_run_id.is_(None))
+        good = connection.execute(wanted).scalar()
+        return None if good is None else str(good)
 
-    def _recording(self, connection: Connection, row: Mapping[str, Any], rows: RunRows) -> Recording:
-        dead = _dead(row)
+    def _recording(self, connection: Connection, rows: RunRows, read: Callable[[Hash], bytes]) -> Recording:
+        run = rows.run
+        dead = _dead(run.status, run.owner, rows.heartbeat_at)
         extra: dict[Hash, bytes] = {}
-        run = to_run(row)
         return Recording(
             run=replace(run, status="interrupted") if dead and run.status == "running" else run,
             steps=tuple(
                 replace(step, status="interrupted") if dead and step.status == "running" else step
-                for step in map(to_step, rows.steps)
+                for step in rows.steps
             ),
-            messages=tuple(self._messages(connection, rows, dead=dead, extra=extra)),
-            volatile=tuple(map(to_volatile, rows.volatile)),
-            read=_first(extra, self.content),
-            rules=row["rules"],
+            messages=tuple(
+                self._interrupted(connection, message, extra) if dead and message.status == "running" else message
+                for message in rows.messages
+            ),
+            volatile=tuple(rows.volatile),
+            read=_first(extra, read),
+            rules=rows.rules,
         )
-
-    def _messages(
-        self, connection: Connection, rows: RunRows, *, dead: bool, extra: dict[Hash, bytes]
-    ) -> Iterable[MessageRecord]:
-        for row in rows.messages:
-            attempts = map(to_exchange, rows.exchanges.get(row["id"], ()))
-            message = to_message(row, tuple(attempts))
-            if dead and message.status == "running":
-                message = self._interrupted(connection, message, extra)
-            yield message
 
     def _interrupted(self, connection: Connection, message: MessageRecord, extra: dict[Hash, bytes]) -> MessageRecord:
         """A message whose process died, with what it had received so far."""
@@ -190,14 +227,16 @@ class Reader:
         runs = _T["runs"]
         low, high = (str(uuid.UUID(digits.ljust(32, fill))) for fill in "0f")
         with self._database.reading() as connection:
-            found = _rows(connection, select(runs).where(runs.c.id.between(low, high)).limit(3))
+            found = list(connection.scalars(select(runs.c.id).where(runs.c.id.between(low, high)).limit(3)))
+            loaded = load_runs(connection, found[:1]) if len(found) == 1 else {}
         if len(found) > 1:
-            some = ", ".join(row["id"] for row in found)
-            raise UsageError(f"run {ref!r} is ambiguous ({some}, …); give more of its id")
+            raise UsageError(f"run {ref!r} is ambiguous ({', '.join(found)}, …); give more of its id")
         if not found:
             return None
-        run = to_run(found[0])
-        return replace(run, status="interrupted") if run.status == "running" and _dead(found[0]) else run
+        rows = loaded[found[0]]
+        run = rows.run
+        dead = run.status == "running" and _dead(run.status, run.owner, rows.heartbeat_at)
+        return replace(run, status="interrupted") if dead else run
 
     def runs(self, limit: int, *, workflow: str | None, status: RunStatus | None) -> list[RunSummary]:
         """The newest runs; see ``Store.runs``."""
@@ -220,9 +259,9 @@ class Reader:
 
 
 def _good(runs: Any) -> Select[Any]:
-    """Runs that can serve as a recording, newest first, real ones before replays of them."""
+    """Ids of runs that can serve as a recording, newest first, real ones before replays of them."""
     return (
-        select(runs)
+        select(runs.c.id)
         .where(runs.c.status == "ok", runs.c.usable, runs.c.fidelity == "wire")
         .order_by(runs.c.mode == "replay", runs.c.id.desc())
         .limit(1)
@@ -233,14 +272,10 @@ def _rows(connection: Connection, wanted: Select[Any]) -> list[dict[str, Any]]:
     return [row._asdict() for row in connection.execute(wanted)]
 
 
-def _first_row(connection: Connection, wanted: Select[Any]) -> dict[str, Any] | None:
-    row = connection.execute(wanted).first()
-    return None if row is None else row._asdict()
-
-
 def _word(row: Mapping[str, Any]) -> RunStatus:
     status: RunStatus = row["status"]
-    return "abandoned" if status == "running" and _dead(row) else status
+    dead = status == "running" and _dead(status, row["owner"], row["heartbeat_at"])
+    return "abandoned" if dead else status
 
 
 def _uuid(ref: str) -> str | None:
@@ -250,9 +285,9 @@ def _uuid(ref: str) -> str | None:
         return None
 
 
-def _dead(row: Mapping[str, Any]) -> bool:
+def _dead(status: str, owner: str, heartbeat_at: datetime | None) -> bool:
     """Whether nobody works on the run any more."""
-    return row["status"] != "running" or abandoned(row["owner"], row["heartbeat_at"], datetime.now(UTC))
+    return status != "running" or abandoned(owner, heartbeat_at, datetime.now(UTC))
 
 
 def _first(extra: Mapping[Hash, bytes], then: Callable[[Hash], bytes]) -> Callable[[Hash], bytes]:

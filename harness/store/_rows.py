@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -19,7 +19,16 @@ from harness.record import (
     VolatileRecord,
 )
 from harness.store._codec import pack, unpack
-from harness.store._packing import Packing, pack_hash, pack_json, pack_key, pack_text, unpack_json
+from harness.store._packing import (
+    Packing,
+    pack_hash,
+    pack_json,
+    pack_key,
+    pack_text,
+    unpack_json,
+    unpack_key,
+    unpack_text,
+)
 
 JSON_TYPE: Final = "application/json"
 
@@ -42,6 +51,10 @@ MESSAGE: Final = (
     "currency", "finish_reasons", "latency_ms", "first_chunk_ms", "error", "started_at",
 )
 # fmt: on
+MESSAGE_TOLD: Final = tuple(
+    name for name in MESSAGE if name not in {"request_chain", "request_type", "temperature", "seed", "max_tokens"}
+)
+"""What a record is made of: the others are there to be asked for, ``params`` holds them all."""
 REQUEST_CHAIN: Final = MESSAGE.index("request_chain")
 EXCHANGE: Final = ("message_id", "attempt", "status", "headers", "body_hash", "chunks", "error")
 CHUNK: Final = ("message_id", "number", "data", "offset_ms")
@@ -204,66 +217,157 @@ def volatile_row(value: VolatileRecord, to: Packing) -> tuple[Any, ...]:
     )
 
 
-def to_run(row: Mapping[str, Any]) -> RunRecord:
-    """A row of ``runs`` as a record."""
-    plain = ("id", "workflow", "status", "mode", "arm", "trial", "case", "experiment", "owner", "started_at",
-             "ended_at", "input_hash", "input_order", "output_hash", "error", "parent_run_id", "fork_step", "change",
-             "code_version", "fidelity")  # fmt: skip
+def to_run(row: Sequence[Any], to: Packing) -> RunRecord:
+    """A row of ``runs``, columns as in ``RUN``, as a record."""
+    (id_, workflow, status, mode, arm, trial, case, experiment, owner, _, started_at, ended_at, input_hash,
+     input_order, output_hash, error, tags, meta, parent, fork_step, change, code_version, fidelity, usable,
+     _) = row  # fmt: skip
     return RunRecord(
-        **{name: row[name] for name in plain},
-        tags=tuple(row["tags"]),
-        metadata=row["meta"],
-        usable=bool(row["usable"]),
+        id=to.unpack_id(id_),
+        workflow=unpack_text(workflow),
+        status=status,
+        mode=mode,
+        arm=unpack_text(arm),
+        trial=trial,
+        case=_words(case),
+        experiment=_words(experiment),
+        owner=unpack_text(owner),
+        started_at=to.unpack_time(started_at),
+        ended_at=to.unpack_time(ended_at),
+        input_hash=_hex(input_hash),
+        input_order=_hex(input_order),
+        output_hash=_hex(output_hash),
+        error=_words(error),
+        tags=tuple(_json(tags)),
+        metadata=_json(meta),
+        parent_run_id=_words(parent),
+        fork_step=_words(fork_step),
+        change=None if change is None else unpack_json(change),
+        code_version=_words(code_version),
+        fidelity=fidelity,
+        usable=bool(usable),
     )
 
 
-def to_step(row: Mapping[str, Any]) -> StepRecord:
-    """A row of ``steps`` as a record."""
-    plain = ("id", "run_id", "seq", "name", "kind", "scope", "occurrence", "status", "state", "determinism", "ttl",
-             "version", "input_hash", "output_hash", "output_order", "reused_from", "error", "started_at",
-             "duration_ms")  # fmt: skip
+def to_step(row: Sequence[Any], to: Packing) -> StepRecord:
+    """A row of ``steps``, columns as in ``STEP``, as a record."""
+    (id_, run_id, parent, seq, name, kind, scope, occurrence, key, status, state, determinism, ttl, version,
+     input_hash, output_hash, output_order, mutated, reused_from, error, started_at, duration_ms) = row  # fmt: skip
     return StepRecord(
-        **{name: row[name] for name in plain},
-        parent_id=row["parent_step_id"],
-        key=row["step_key"],
-        mutated=bool(row["mutated"]),
+        id=to.unpack_id(id_),
+        run_id=to.unpack_id(run_id),
+        parent_id=to.unpack_id(parent),
+        seq=seq,
+        name=unpack_text(name),
+        kind=kind,
+        scope=unpack_text(scope),
+        occurrence=occurrence,
+        key=unpack_key(bytes(key)),
+        status=status,
+        state=state,
+        determinism=determinism,
+        ttl=ttl,
+        version=_words(version),
+        input_hash=_hex(input_hash),
+        output_hash=_hex(output_hash),
+        output_order=_hex(output_order),
+        mutated=bool(mutated),
+        reused_from=_words(reused_from),
+        error=_words(error),
+        started_at=to.unpack_time(started_at),
+        duration_ms=duration_ms,
     )
 
 
-def to_message(row: Mapping[str, Any], exchanges: Iterable[Exchange]) -> MessageRecord:
-    """A row of ``messages`` and its exchanges as a record."""
-    plain = ("id", "run_id", "step_id", "seq", "scope", "method", "endpoint", "provider", "exact_key",
-             "semantic_key", "occurrence", "request_hash", "status", "cache_state", "replay_of",
-             "model", "model_served", "system_fingerprint", "prompt_name", "prompt_version", "params", "cost",
-             "latency_ms", "first_chunk_ms", "error", "started_at")  # fmt: skip
+def to_message(row: Sequence[Any], exchanges: Iterable[Exchange], to: Packing) -> MessageRecord:
+    """A row of ``messages``, columns as in ``MESSAGE_TOLD``, and its exchanges as a record."""
+    (id_, run_id, step_id, seq, scope, method, endpoint, provider, exact_key, semantic_key, occurrence, request_hash,
+     streamed, status, cache_state, replay_of, model, model_served, fingerprint, prompt_name, prompt_version, params,
+     input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost, currency, finish_reasons, latency_ms,
+     first_chunk_ms, error, started_at) = row  # fmt: skip
     return MessageRecord(
-        **{name: row[name] for name in plain},
+        id=to.unpack_id(id_),
+        run_id=to.unpack_id(run_id),
+        step_id=to.unpack_id(step_id),
+        seq=seq,
+        scope=unpack_text(scope),
+        method=unpack_text(method),
+        endpoint=unpack_text(endpoint),
+        provider=unpack_text(provider),
+        exact_key=unpack_key(bytes(exact_key)),
+        semantic_key=unpack_key(bytes(semantic_key)),
+        occurrence=occurrence,
+        request_hash=bytes(request_hash).hex(),
         exchanges=tuple(exchanges),
-        streamed=bool(row["streamed"]),
-        currency=row["currency"] or "USD",
-        finish_reasons=tuple(row["finish_reasons"]),
+        streamed=bool(streamed),
+        status=status,
+        cache_state=cache_state,
+        replay_of=_words(replay_of),
+        model=_words(model),
+        model_served=_words(model_served),
+        system_fingerprint=_words(fingerprint),
+        prompt_name=_words(prompt_name),
+        prompt_version=_words(prompt_version),
+        params=_json(params),
         usage=Usage(
-            input_tokens=row["input_tokens"],
-            output_tokens=row["output_tokens"],
-            cached_tokens=row["cached_tokens"],
-            reasoning_tokens=row["reasoning_tokens"],
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cached_tokens=cached_tokens,
+            reasoning_tokens=reasoning_tokens,
         ),
+        cost=to.unpack_money(cost),
+        currency=unpack_text(currency) if currency else "USD",
+        finish_reasons=tuple(_json(finish_reasons)),
+        latency_ms=latency_ms,
+        first_chunk_ms=first_chunk_ms,
+        error=_words(error),
+        started_at=to.unpack_time(started_at),
     )
 
 
-def to_exchange(row: Mapping[str, Any]) -> Exchange:
-    """A row of ``exchanges`` as a value."""
-    headers: Sequence[Sequence[str]] = unpack_json(unpack(row["headers"]).decode("ascii"))
-    chunks: Sequence[Sequence[Any]] = orjson.loads(unpack(row["chunks"])) if row["chunks"] else ()
+def to_exchange(row: Sequence[Any]) -> Exchange:
+    """A row of ``exchanges``, columns as in ``EXCHANGE``, as a value."""
+    _, _, status, headers, body_hash, chunks, error = row
+    told: Sequence[Sequence[str]] = _pairs(unpack(bytes(headers)))
+    ends: Sequence[Sequence[Any]] = orjson.loads(unpack(bytes(chunks))) if chunks else ()
     return Exchange(
-        status=row["status"],
-        headers=tuple((name, value) for name, value in headers),
-        body_hash=row["body_hash"],
-        chunks=tuple((end, offset) for end, offset in chunks),
-        error=row["error"],
+        status=status,
+        headers=tuple((name, value) for name, value in told),
+        body_hash=_hex(body_hash),
+        chunks=tuple((end, offset) for end, offset in ends),
+        error=_words(error),
     )
 
 
-def to_volatile(row: Mapping[str, Any]) -> VolatileRecord:
-    """A row of ``volatile`` as a record."""
-    return VolatileRecord(**{name: row[name] for name in VOLATILE})
+def to_volatile(row: Sequence[Any], to: Packing) -> VolatileRecord:
+    """A row of ``volatile``, columns as in ``VOLATILE``, as a record."""
+    run_id, step_id, scope, name, occurrence, value = row
+    return VolatileRecord(
+        run_id=to.unpack_id(run_id),
+        step_id=to.unpack_id(step_id),
+        scope=unpack_text(scope),
+        name=unpack_text(name),
+        occurrence=occurrence,
+        value=None if value is None else unpack_json(value),
+    )
+
+
+def _pairs(data: bytes) -> Any:
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        # Lone surrogates.
+        return unpack_json(data.decode("ascii"))
+
+
+def _words(value: str | None) -> str | None:
+    return None if value is None else unpack_text(value)
+
+
+def _hex(value: Any) -> str | None:
+    return None if value is None else bytes(value).hex()
+
+
+def _json(text: str) -> Any:
+    # Most are empty; a reader may change what it gets, so that each gets its own.
+    return {} if text == "{}" else [] if text == "[]" else unpack_json(text)

@@ -152,14 +152,25 @@ class Store:
             UsageError: The table or a value is wrong.
             StoreError: The database did not take the rows.
         """
+        self.save_together({table: rows})
+
+    def save_together(self, tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> None:
+        """Write rows of several evaluation tables in one transaction, and wait for its commit; see ``save``.
+
+        Args:
+            tables: Rows by table, in the order in which they are to be written.
+        """
         from harness.store._generic import score_entries, statements
         from harness.store._group import Job
 
-        writer, rows, dialect, mark = self._own_writer, list(rows), self._database.engine.dialect, self._database.mark
-        made = statements(table, rows, dialect=dialect, mark=mark)
-        if table == "scores":
-            # Before the rows themselves: what they were is what tells a changed score from one saved again.
-            made = [*score_entries(rows, dialect=dialect, mark=mark), *made]
+        writer, dialect, mark = self._own_writer, self._database.engine.dialect, self._database.mark
+        made: list[Any] = []
+        for table, given in tables.items():
+            rows = list(given)
+            if table == "scores":
+                # Before the rows themselves: what they were is what tells a changed score from one saved again.
+                made += score_entries(rows, dialect=dialect, mark=mark)
+            made += statements(table, rows, dialect=dialect, mark=mark)
         job = Job(statements=made)
         writer.submit(job)
         job.future.result()
@@ -196,7 +207,9 @@ class Store:
         return check(self._database, progress or _quiet)
 
     def gc(self, *, progress: Progress | None = None) -> GcReport:
-        """Remove content that nothing refers to, sparing what was touched within the hour.
+        """Remove shared results of tools past their ttl, and content that nothing refers to.
+
+        Content that was touched within the hour is spared.
 
         Raises:
             StoreError: The database did not take a deletion; what was removed before stays removed.

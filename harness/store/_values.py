@@ -66,6 +66,8 @@ class GcReport:
     """Bytes of content removed, as stored."""
     kept_recent: int
     """Unreferenced blobs and chain links spared because they were touched within the hour."""
+    expired_tool_results: int
+    """Shared results of tools that were past their ttl."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
-import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
 from harness.testing import _answers
+from harness.testing._loopback import Connection, Listener
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +83,7 @@ class ScriptedServer:
         self._script = deque(replies)
         self._rule = rule or _default
         self._lock = threading.Lock()
-        self._sockets: set[socket.socket] = set()
-        self._server = _Server(("127.0.0.1", 0), _Handler)
-        self._server.scripted = self
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self._listener = Listener(self._answer)
 
     @property
     def url(self) -> str:
@@ -97,7 +93,7 @@ class ScriptedServer:
     @property
     def port(self) -> int:
         """The loopback port."""
-        return int(self._server.server_address[1])
+        return self._listener.port
 
     @property
     def calls(self) -> int:
@@ -111,18 +107,12 @@ class ScriptedServer:
 
     def start(self) -> Self:
         """Begin to serve."""
-        self._thread.start()
+        self._listener.start()
         return self
 
     def close(self) -> None:
         """Stop, and drop every connection."""
-        self._server.shutdown()
-        with self._lock:
-            sockets = list(self._sockets)
-        for connection in sockets:
-            _drop(connection)
-        self._server.server_close()
-        self._thread.join()
+        self._listener.stop()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -132,23 +122,18 @@ class ScriptedServer:
     ) -> None:
         self.close()
 
-    def opened(self, connection: socket.socket) -> None:
-        """Note a connection, so that ``close`` can drop it; called by the server's threads."""
+    def _answer(self, connection: Connection) -> None:
         with self._lock:
-            self._sockets.add(connection)
-
-    def dropped(self, connection: socket.socket) -> None:
-        """Forget a connection that has ended."""
-        with self._lock:
-            self._sockets.discard(connection)
-
-    def reply(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Scripted:
-        """The reply to a request; called by the server's threads."""
-        with self._lock:
-            seen = Seen(method=method, path=path, headers=headers, body=body, number=len(self.requests))
+            seen = Seen(
+                method=connection.command,
+                path=connection.path,
+                headers=connection.given,
+                body=connection.body,
+                number=len(self.requests),
+            )
             self.requests.append(seen)
             planned = self._script.popleft() if self._script else None
-        return _rendered(seen, planned if planned is not None else self._rule(seen))
+        _send(connection, _rendered(seen, planned if planned is not None else self._rule(seen)))
 
 
 def _default(seen: Seen) -> str:
@@ -169,98 +154,35 @@ def _rendered(seen: Seen, reply: Scripted | Mapping[str, Any] | str) -> Scripted
     return replace(reply, body=json.dumps(made).encode())
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-    scripted: ScriptedServer
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = -1
-    server: _Server
-
-    def setup(self) -> None:
-        super().setup()
-        self.server.scripted.opened(self.connection)
-
-    def finish(self) -> None:
-        self.server.scripted.dropped(self.connection)
-        try:
-            super().finish()
-        except OSError:
-            return
-
-    def handle(self) -> None:
-        try:
-            super().handle()
-        except OSError:
-            self.close_connection = True
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
-        """Keep quiet."""
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("content-length") or 0))
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        reply = self.server.scripted.reply(self.command, self.path, headers, body)
-        if reply.delay:
-            time.sleep(reply.delay)
-        if reply.cut and reply.pieces is None:
-            self._cut()
-        elif reply.pieces is None:
-            self._plain(reply)
-        else:
-            self._stream(reply, reply.pieces)
-
-    do_GET = do_POST  # noqa: N815 - the base class looks methods up by these names
-    do_DELETE = do_POST  # noqa: N815
-
-    def _head(self, reply: Scripted, kind: str) -> None:
-        self.send_response(reply.status)
-        sent = {"content-type": reply.content_type or kind, "x-request-id": "req-scripted", **reply.headers}
-        if reply.gzip:
-            sent["content-encoding"] = "gzip"
-        for name, value in sent.items():
-            self.send_header(name, value)
-
-    def _plain(self, reply: Scripted) -> None:
+def _send(connection: Connection, reply: Scripted) -> None:
+    if reply.delay:
+        time.sleep(reply.delay)
+    if reply.cut and reply.pieces is None:
+        connection.cut()
+    elif reply.pieces is None:
         body = reply.body if isinstance(reply.body, bytes) else b""
-        if reply.gzip:
-            body = gzip.compress(body, mtime=0)
-        self._head(reply, "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-        self.wfile.flush()
-
-    def _stream(self, reply: Scripted, pieces: Sequence[bytes]) -> None:
-        self._head(reply, "text/event-stream")
-        self.send_header("transfer-encoding", "chunked")
-        self.end_headers()
-        self.wfile.flush()
-        if reply.gzip:
-            pieces = [gzip.compress(b"".join(pieces), mtime=0)]
-        for piece in pieces:
-            if piece:
-                self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
-                self.wfile.flush()
-            if reply.pause:
-                time.sleep(reply.pause)
-        if reply.cut:
-            self._cut()
-            return
-        self.wfile.write(b"0\r\n\r\n")
-        self.wfile.flush()
-
-    def _cut(self) -> None:
-        self.close_connection = True
-        _drop(self.connection)
+        body = gzip.compress(body, mtime=0) if reply.gzip else body
+        connection.whole(reply.status, _headers(reply, "application/json"), body)
+    else:
+        _stream(connection, reply, reply.pieces)
 
 
-def _drop(connection: socket.socket) -> None:
-    try:
-        connection.shutdown(socket.SHUT_RDWR)
-    except OSError:
+def _headers(reply: Scripted, kind: str) -> dict[str, str]:
+    encoded = {"content-encoding": "gzip"} if reply.gzip else {}
+    return {"content-type": reply.content_type or kind, "x-request-id": "req-scripted", **reply.headers, **encoded}
+
+
+def _stream(connection: Connection, reply: Scripted, pieces: Sequence[bytes]) -> None:
+    connection.head(reply.status, {**_headers(reply, "text/event-stream"), "transfer-encoding": "chunked"})
+    connection.push(b"")
+    if reply.gzip:
+        pieces = [gzip.compress(b"".join(pieces), mtime=0)]
+    for piece in pieces:
+        if piece:
+            connection.push(b"%x\r\n%b\r\n" % (len(piece), piece))
+        if reply.pause:
+            time.sleep(reply.pause)
+    if reply.cut:
+        connection.cut()
         return
+    connection.push(b"0\r\n\r\n")

@@ -1,5 +1,6 @@
 """Every code block of README and quickstart runs, against a real server on loopback."""
 
+import json
 import os
 import re
 import subprocess
@@ -83,6 +84,19 @@ def test_the_commands_of_the_langfuse_page_run(run, tmp_path):
         for command in commands:
             run("bash", "-c", f"{keys} {command}")
         assert {row["traceName"] for row in server.observations()} == {"support"}
+
+
+def test_the_commands_of_the_opentelemetry_page_run(run, tmp_path):
+    commands = [line for block in blocks("docs/opentelemetry.md", "sh test") for line in block.splitlines() if line]
+    assert len(commands) == 2
+    begun = {"traceId": "ab" * 16, "spanId": "cd" * 8, "name": "chat", "startTimeUnixNano": "1764500400000000000"}
+    told = {"resourceSpans": [{"scopeSpans": [{"spans": [begun]}]}]}
+    (tmp_path / "traces.jsonl").write_text(json.dumps(told) + "\n")
+    printed = [run("bash", "-c", command) for command in commands]
+    assert [text.splitlines()[1][:34] for text in printed] == [
+        "1 imported, 0 updated, 0 unchanged",
+        "0 imported, 0 updated, 1 unchanged",
+    ]
 
 
 @pytest.mark.parametrize(

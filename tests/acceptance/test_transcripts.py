@@ -58,7 +58,7 @@ def ran(commands, folder):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=110,
+        timeout=170,
         check=False,
     )
     return done.stdout.split(f"{END}\n")[: len(commands)]

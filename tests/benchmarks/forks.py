@@ -24,7 +24,7 @@ import openai
 from measuring import heading
 
 import harness
-from harness.replay import content, fork_run, live_run
+from harness.replay import ReplayOptions, content, fork_run, live_run
 from harness.session import Change
 from harness.testing import MemorySink, ScriptedServer, Seen, chat_answer
 
@@ -120,7 +120,7 @@ def ours(server: ScriptedServer) -> list[Row]:
         change = Change(kind="input", at=name, value={"values": reads})
 
         def fork(change: Change = change) -> object:
-            return fork_run(parent, target=agent, change=change, code_version="c" * 64)
+            return fork_run(parent, target=agent, change=change, options=ReplayOptions(code_version="c" * 64))
 
         rows.append(measured(server, world, fork))
     return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import multiprocessing
 import os
 import platform
@@ -18,6 +19,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import ModuleType
 
 HERE = Path(__file__).parent
 
@@ -171,6 +173,17 @@ def options(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="small sizes: to see that it runs, not to quote")
     return parser
+
+
+def module(path: Path) -> ModuleType:
+    """A file of the tests as a module: the benchmarks use their helpers."""
+    spec = importlib.util.spec_from_file_location(f"{path.parent.name}_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    sys.modules[found.__name__] = found
+    spec.loader.exec_module(found)
+    return found
 
 
 def say(text: str) -> None:

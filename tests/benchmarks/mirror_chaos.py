@@ -8,13 +8,11 @@ end each run, step, message and score is there exactly once, or the script fails
 
 from __future__ import annotations
 
-import importlib.util
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
-from measuring import HERE, heading, options, say, table
+from measuring import HERE, heading, module, options, say, table
 from mirror_store import fleet
 
 from harness.mirror import Sender
@@ -22,21 +20,11 @@ from harness.store import open_store
 from harness.testing.langfuse_server import LangfuseServer
 
 
-def _storm() -> Any:
-    path = Path(HERE).parent / "acceptance" / "mirror" / "test_mirror_chaos.py"
-    spec = importlib.util.spec_from_file_location("mirror_chaos_test", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def main() -> None:
     """Run and print."""
     quick = options(__doc__ or "").parse_args().quick
     runs = 280 if quick else 10_000
-    helpers, test = fleet(), _storm()
+    helpers, test = fleet(), module(HERE.parent / "acceptance" / "mirror" / "test_mirror_chaos.py")
     clock = helpers.Clock()
     rows: list[list[str]] = []
 

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import ModuleType
 
-from measuring import HERE
+from measuring import HERE, module
 
 from harness.mirror import Project
 
 
 def fleet() -> ModuleType:
     """The helpers of the mirror's acceptance tests: the benchmarks send the same runs."""
-    path = Path(HERE).parent / "acceptance" / "mirror" / "conftest.py"
-    spec = importlib.util.spec_from_file_location("mirror_fleet", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return module(HERE.parent / "acceptance" / "mirror" / "conftest.py")
 
 
 @contextmanager

@@ -18,11 +18,12 @@ from pathlib import Path
 from measuring import heading
 
 import harness
-from harness.replay import fork_run, live_run, null_replay, plan_fork
+from harness.replay import ReplayOptions, fork_run, live_run, null_replay, plan_fork
 from harness.session import Change
 from harness.store import open_store
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
 SIZES = (125, 250, 500, 1000)
 
 
@@ -56,18 +57,20 @@ def measure(steps: int) -> str:
         parent = store.recording(live.run.run.id)
         assert parent is not None
         start = time.perf_counter()
-        plan_fork(parent, change=change, code_version=CODE, target=long)
+        plan_fork(parent, change=change, options=ReplayOptions(code_version=CODE), target=long)
         planned = time.perf_counter() - start
         tracemalloc.start()
         start = time.perf_counter()
-        outcome = fork_run(parent, target=long, change=change, code_version=CODE, sink=store)
+        outcome = fork_run(parent, target=long, change=change, options=OPTIONS, sink=store)
         store.flush()
         whole = time.perf_counter() - start
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        null = null_replay(parent, change=change, target=long, code_version=CODE)
+        null = null_replay(parent, change=change, target=long, options=OPTIONS)
         start = time.perf_counter()
-        again = fork_run(parent, target=long, change=change, code_version=CODE, sink=store, null=null)
+        again = fork_run(
+            parent, target=long, change=change, options=ReplayOptions(code_version=CODE, null=null), sink=store
+        )
         store.flush()
         alone = time.perf_counter() - start
         assert again.counts.steps_reused == outcome.counts.steps_reused == steps

@@ -12,7 +12,7 @@ from burr.core.state import State
 
 from harness.integrations.burr._execution import Execution
 from harness.integrations.burr._state import Watched
-from harness.pipeline._generator import Flow, wrap_async_generator, wrap_generator
+from harness.pipeline.adapter import Flow, wrap_async_generator, wrap_generator
 from harness.session import Frame
 
 _NO_STATE = "the action gave neither a state nor a result and a state"

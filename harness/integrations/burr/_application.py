@@ -16,9 +16,7 @@ from harness.integrations.burr._declared import ANY_NAMES, module_of
 from harness.integrations.burr._execution import placed
 from harness.integrations.burr._reads import public
 from harness.pipeline import code_of
-from harness.pipeline._begin import StepSpec
-from harness.pipeline._generator import wrap_async_generator, wrap_generator
-from harness.pipeline._workflow import _Execution as Execution
+from harness.pipeline.adapter import Execution, StepSpec, wrap_async_generator, wrap_generator
 from harness.session import entered
 
 RECORDED_CALL = "burr"
@@ -52,9 +50,10 @@ class ApplicationRun(Execution):
         run.record = replace(run.record, metadata={**run.record.metadata, "session_id": app.uid, **user})
         self._app = app
 
-    def _finish(self, error: BaseException | None) -> None:
+    def finish(self, error: BaseException | None) -> None:
+        """Close the run with the state that the application has now."""
         self.output = public(self._app.state)
-        super()._finish(error)
+        super().finish(error)
 
 
 def workflow_of(app: Application[Any]) -> str:
@@ -140,7 +139,7 @@ def _ending(callback: Callable[..., Any], run: ApplicationRun) -> Callable[..., 
             with entered(run.frame):
                 return callback(result, state, exc)
         finally:
-            run._finish(exc)  # noqa: SLF001 - of this module
+            run.finish(exc)
             run.deliver()
 
     return called
@@ -152,7 +151,7 @@ def _ending_async(callback: Callable[..., Any], run: ApplicationRun) -> Callable
             with entered(run.frame):
                 return await callback(result, state, exc)
         finally:
-            run._finish(exc)  # noqa: SLF001 - of this module
+            run.finish(exc)
             await run.deliver_async()
 
     return called

@@ -12,9 +12,7 @@ from typing import Any, get_args
 from burr.core.action import Action, FunctionBasedAction, FunctionBasedStreamingAction, Input, Result
 
 from harness.errors import UsageError
-from harness.pipeline._begin import StepSpec
-from harness.pipeline._tool import source_version
-from harness.pipeline._tool_answer import UNSET, ToolSpec
+from harness.pipeline.adapter import UNSET, StepSpec, ToolSpec, source_version
 from harness.record import Determinism
 
 _PLAIN = (Result, Input)

@@ -15,10 +15,18 @@ from burr.core.state import State
 from harness.integrations.burr._declared import injected, step_spec, tool_spec
 from harness.integrations.burr._reads import Reads, public, read_beyond, values_of, with_beyond
 from harness.integrations.burr._state import Outcome, Watched
-from harness.pipeline._begin import Begun, begin, end, fail, skip
-from harness.pipeline._tool import _open as open_tool
-from harness.pipeline._tool_answer import ToolSpec
-from harness.pipeline._tool_cache import before_body, drive, drive_async
+from harness.pipeline.adapter import (
+    Begun,
+    ToolSpec,
+    before_body,
+    begin,
+    drive,
+    drive_async,
+    end,
+    fail,
+    open_tool,
+    skip,
+)
 from harness.record import StepRecord
 from harness.session import Frame, call_frame, current, entered
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.canonical import canonical_json, content_hash, from_canonical, tool_key
 from harness.pipeline import Snapshot, snapshot
-from harness.pipeline._tool_answer import ToolSpec
+from harness.pipeline.adapter import ToolSpec
 from harness.record import Recording, StepRecord
 from harness.session import Frame, RunState, ToolCall, call_frame
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -17,9 +18,17 @@ from harness.integrations.langgraph._seam import has_listener, is_resuming, user
 from harness.integrations.langgraph._surroundings import written_function
 from harness.integrations.langgraph._visit import Invocation, Visit, visiting
 from harness.pipeline import code_of
-from harness.pipeline._begin import StepSpec, begin, end, fail, skip
-from harness.pipeline._generator import Flow, wrap_async_generator, wrap_generator
-from harness.pipeline._workflow import _Execution as Execution
+from harness.pipeline.adapter import (
+    Execution,
+    Flow,
+    StepSpec,
+    begin,
+    end,
+    fail,
+    skip,
+    wrap_async_generator,
+    wrap_generator,
+)
 from harness.session import Frame, Mode, current, entered
 
 _STREAMS = frozenset({"custom", "messages", "tools", "debug", "tasks", "events"})
@@ -91,6 +100,7 @@ class Opened:
         inputs = self._execution.kwargs if self._execution else self._begun.arguments.arguments  # type: ignore[union-attr]  # as above
         with entered(self.frame):
             twin = twin_of(graph, config, self._visit, watched=_is_watched(graph, config, kwargs))
+        self.output: Any = None
         self.args = (twin, self._given.state(inputs), config)
         self.kwargs = dict(kwargs)
 
@@ -100,11 +110,22 @@ class Opened:
             return (skip(self._begun),)
         return None
 
+    @contextlib.contextmanager
+    def body(self) -> Iterator[None]:
+        """Where the graph runs; ``output`` is what it gave."""
+        try:
+            with entered(self.frame):
+                yield
+        except BaseException as error:
+            self.finish(None, error)
+            raise
+        self.finish(self.output)
+
     def finish(self, output: Any, error: BaseException | None = None) -> None:
         """Record how it ended."""
         if self._execution is not None:
             self._execution.output = output
-            self._execution._finish(error)  # noqa: SLF001 - what its own blocks do at their end
+            self._execution.finish(error)
         elif error is not None and self._begun is not None:
             fail(self._begun, error)
         elif self._begun is not None:
@@ -151,15 +172,11 @@ def calls(original: Callable[..., Any]) -> Callable[..., Any]:
         if dictated is not None:
             return dictated[0]
         try:
-            with entered(opened.frame):
-                output = original(*opened.args, **opened.kwargs)
-        except BaseException as error:
-            opened.finish(None, error)
+            with opened.body():
+                opened.output = original(*opened.args, **opened.kwargs)
+        finally:
             opened.deliver()
-            raise
-        opened.finish(output)
-        opened.deliver()
-        return output
+        return opened.output
 
     return invoke
 
@@ -176,41 +193,31 @@ def async_calls(original: Callable[..., Any]) -> Callable[..., Any]:
         if dictated is not None:
             return dictated[0]
         try:
-            with entered(opened.frame):
-                output = await original(*opened.args, **opened.kwargs)
-        except BaseException as error:
-            opened.finish(None, error)
+            with opened.body():
+                opened.output = await original(*opened.args, **opened.kwargs)
+        finally:
             await opened.deliver_async()
-            raise
-        opened.finish(output)
-        await opened.deliver_async()
-        return output
+        return opened.output
 
     return ainvoke
 
 
 def streams(original: Callable[..., Any]) -> Callable[..., Any]:
     """``stream``, recorded."""
-    recorded = wrap_generator(original, _opening)
-
-    @functools.wraps(original)
-    def stream(self: Any, input: Any, config: Any = None, **kwargs: Any) -> Iterator[Any]:  # noqa: A002
-        made: Iterator[Any] = (original if is_twin(self) else recorded)(self, input, config, **kwargs)
-        return made
-
-    return stream
+    return _unless_twin(original, wrap_generator(original, _opening))
 
 
 def async_streams(original: Callable[..., Any]) -> Callable[..., Any]:
     """``astream``, recorded."""
-    recorded = wrap_async_generator(original, _opening)
+    return _unless_twin(original, wrap_async_generator(original, _opening))
 
+
+def _unless_twin(original: Callable[..., Any], recorded: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    def astream(self: Any, input: Any, config: Any = None, **kwargs: Any) -> AsyncIterator[Any]:  # noqa: A002
-        made: AsyncIterator[Any] = (original if is_twin(self) else recorded)(self, input, config, **kwargs)
-        return made
+    def stream(self: Any, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002
+        return (original if is_twin(self) else recorded)(self, input, config, **kwargs)
 
-    return astream
+    return stream
 
 
 def _opening(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Opened:

@@ -16,8 +16,7 @@ from harness.integrations.langgraph._seam import cache_name, read_besides, runti
 from harness.integrations.langgraph._surroundings import surroundings_of, written_function
 from harness.integrations.langgraph._visit import Invocation, Visit, visited, visiting
 from harness.pipeline import tool
-from harness.pipeline._begin import Begun, StepSpec, begin, end, fail, skip
-from harness.pipeline._tool import source_version
+from harness.pipeline.adapter import Begun, StepSpec, begin, end, fail, skip, source_version
 from harness.session import branch, entered
 
 Twin = Callable[[Any, Any, Visit], Runnable[Any, Any]]

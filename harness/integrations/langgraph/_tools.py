@@ -13,7 +13,7 @@ from langgraph.store.base import BaseStore
 from harness import pipeline
 from harness.integrations.langgraph._declared import declaration_of
 from harness.integrations.langgraph._visit import visiting
-from harness.pipeline._tool import source_version
+from harness.pipeline.adapter import source_version
 from harness.session import current
 
 _HANDED_IN = (BaseStore, ToolRuntime)

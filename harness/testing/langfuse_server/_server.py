@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
+from harness.testing._loopback import Listener
 from harness.testing.langfuse_server._datasets import item_view
 from harness.testing.langfuse_server._faults import Fault, Kind
-from harness.testing.langfuse_server._http import Listener
+from harness.testing.langfuse_server._http import answer
 from harness.testing.langfuse_server._media import Medium
 from harness.testing.langfuse_server._observations import GROUPS, view
 from harness.testing.langfuse_server._routes import OPEN, ROUTER
@@ -59,7 +60,7 @@ class LangfuseServer:
         self._arrived = 0
         self._lock = threading.Lock()
         self._closing = threading.Event()
-        self._listener = Listener(self, port)
+        self._listener = Listener(lambda connection: answer(connection, self), port)
         self._state = State(version=version, lag=lag, clock=clock, base_url=self.url)
 
     @property

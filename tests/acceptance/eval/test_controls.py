@@ -1,9 +1,11 @@
 """Control forks: what nothing changed does to the scores, beside what the change does."""
 
+import contextlib
 import itertools
 
 import pytest
 
+from harness.store import open_store
 from harness.testing import ScriptedServer
 
 FORK = ("--fork-at", "answer", "--set", "prompt:answer=Shout this: {text}")
@@ -94,3 +96,25 @@ def test_a_resumed_experiment_keeps_its_controls(toy, server):
     made = toy("eval", "toyset", *options, TOY_URL=server.url).json
     shown = toy("experiment", "show", made["experiment"], "--json")
     assert shown.json["effects"] == made["effects"]
+
+
+def test_the_scores_of_controls_stand_in_the_tables_under_their_arms(toy, server):
+    options = ("--mode", "auto", *FORK, "--controls", "2", "--report-only", "--json")
+    made = toy("eval", "toyset", *options, TOY_URL=server.url).json
+    with contextlib.closing(open_store(f"sqlite:///{toy.path / '.goldfork' / 'goldfork.db'}")) as store:
+        scores = store.load("scores", experiment=made["experiment"], name="right")
+        trials = store.load("trials", experiment=made["experiment"])
+        arms = {store.run(row["run_id"]).arm: row["arm"] for row in trials}
+    found = {case: {"recorded": 0.0, "fork": 0.0, "controls": []} for case in ("ants", "bees", "cats")}
+    for row in sorted((row for row in scores if row["case"]), key=lambda row: row["arm"]):
+        kind = row["arm"].partition(":")[0]
+        if kind == "control":
+            found[row["case"]]["controls"].append(float(row["value"]))
+        else:
+            found[row["case"]][kind] = float(row["value"])
+    shown = toy("experiment", "show", made["experiment"], "--json").json["effects"]["right"]["cases"]
+    assert {one["case"]: {name: one[name] for name in ("recorded", "fork", "controls")} for one in shown} == found
+    # Each trial, and each control of it, is joined to the run that it is about.
+    assert len(trials) == 9
+    assert {"control:1@answer", "control:2@answer"} < set(arms)
+    assert all(arm == of for arm, of in arms.items())

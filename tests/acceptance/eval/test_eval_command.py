@@ -205,7 +205,8 @@ def test_two_experiments_are_compared_output_by_output(toy):
     toy.edit("toy.py", '{"answer": answer(look(text))}', '{"answer": answer(look(text)) + "!" * (text == "CATS")}')
     second = toy("eval", "toyset", "--json").json["experiment"]
     found = toy("experiment", "compare", first, second, "--json").json
-    assert (found["paired"], found["differing"]) == (3, [{"case": "cats", "trial": 0}])
+    assert (found["paired"], [(one["case"], one["trial"]) for one in found["differing"]]) == (3, [("cats", 0)])
+    assert [place["path"] for place in found["differing"][0]["output"]["places"]] == ["$.answer"]
     assert found["scores"]["right"]["difference"] == pytest.approx(-1 / 3)
     assert "2 of 3 trials equal" in toy("experiment", "compare", first, second).out
 

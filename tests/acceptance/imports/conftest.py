@@ -131,6 +131,15 @@ def desk(make_desk: Callable[[LangfuseServer, Store], Desk], server: LangfuseSer
 
 
 @pytest.fixture
+def desk_on_each(
+    make_desk: Callable[[LangfuseServer, Store], Desk], server: LangfuseServer, url: str
+) -> Iterator[Desk]:
+    """The same on every database."""
+    with open_store(url, durability="normal") as opened:
+        yield make_desk(server, opened)
+
+
+@pytest.fixture
 def span() -> type[Span]:
     """What a trace is made of."""
     return Span

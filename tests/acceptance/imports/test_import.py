@@ -21,7 +21,8 @@ from harness.record import RunRecord
 from harness.testing.langfuse_server import LangfuseServer
 
 
-def test_a_trace_becomes_a_run_with_steps_and_messages(desk, span):
+def test_a_trace_becomes_a_run_with_steps_and_messages(desk_on_each, span):
+    desk = desk_on_each
     trace = desk.post(
         "t1",
         span("root", type="agent", name="agent", end=100, input={"q": "hi"}, output="yes", more={
@@ -55,7 +56,8 @@ def test_imported_runs_are_not_for_the_mirror(desk, span):
     assert desk.store.load("outbox") == []
 
 
-def test_again_changes_nothing_and_what_is_newer_replaces(desk, span):
+def test_again_changes_nothing_and_what_is_newer_replaces(desk_on_each, span):
+    desk = desk_on_each
     desk.post("t1", span("root", start=100, end=200))
     first = desk.load().imported
     again = desk.load()

@@ -6,6 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from harness.store import open_store
+
 MANY = 6_000
 """What fits two minutes of a busy machine; tests/benchmarks/mirror_chaos.py sends ten thousand."""
 
@@ -72,17 +74,18 @@ def check(fleet, store, server, rows, runs):
     assert counts["verified"] == runs + len(wanted)
 
 
-def test_every_run_step_message_and_score_is_there_exactly_once(fleet, store, server, clock):
-    sender = fleet.Sender(
-        store,
-        fleet.project_of(server, clock=clock, timeout=0.2),
-        clock=clock,
-        sleep=clock.sleep,
-        jitter=lambda: 0.5,
-    )
-    rows = weather(fleet, store, server, sender, clock, 300)
-    check(fleet, store, server, rows, 300)
-    sender.close()
+def test_every_run_step_message_and_score_is_there_exactly_once(fleet, url, server, clock):
+    with open_store(url, durability="normal") as store:
+        sender = fleet.Sender(
+            store,
+            fleet.project_of(server, clock=clock, timeout=0.2),
+            clock=clock,
+            sleep=clock.sleep,
+            jitter=lambda: 0.5,
+        )
+        rows = weather(fleet, store, server, sender, clock, 300)
+        check(fleet, store, server, rows, 300)
+        sender.close()
 
 
 @pytest.mark.slow

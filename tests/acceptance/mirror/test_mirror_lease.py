@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from harness.errors import UsageError
-from harness.mirror import Project, backfill, run_link, status
+from harness.mirror import Project, Unanswered, backfill, run_link, status
 from harness.mirror._lane import LANE
 
 SPANS = "/api/public/otel/v1/traces"
@@ -87,7 +87,8 @@ def test_a_page_of_scores_that_was_not_finished_keeps_its_state(fleet, store, se
     clock.sleep(5.0)
     before = {row["id"]: row["due_at"] for row in store.load("outbox", kind="score")}
     server.fault("500", times=1, when=lambda request: request.path == "/api/public/v3/scores")
-    sender.verify(everything=True)
+    with pytest.raises(Unanswered, match="after 60 of 120 were seen: HTTP 500"):
+        sender.verify(everything=True)
     rows = store.load("outbox", kind="score")
     assert {row["id"]: row["due_at"] for row in rows} == before
     assert {(row["state"], row["frozen"]) for row in rows} == {("verified", None)}

@@ -47,6 +47,21 @@ def test_a_file_is_uploaded_once_when_asked_for(fleet, store, server, clock):
     sender.close()
 
 
+@pytest.mark.parametrize(("fault", "status"), [("413", 413), ("401", 401)])
+def test_a_file_that_its_place_refuses_keeps_no_run_back(fleet, store, server, clock, fault, status):
+    with_image(fleet, store)
+    project = fleet.project_of(server, clock=clock)
+    sender = fleet.Sender(store, project, clock=clock, sleep=clock.sleep, upload_media=True)
+    server.fault(fault, when=lambda request: request.method == "PUT")
+    assert fleet.drive(sender, clock, hours=1.0)
+    assert store.outbox.counts()["verified"] == 1
+    assert len(uploaded(server)) == 1
+    [medium] = server.media()
+    assert medium.status == status
+    assert "image/png" in sent_bytes(server).decode()
+    sender.close()
+
+
 def test_else_only_a_note_is_sent(fleet, store, server, sender, clock):
     with_image(fleet, store)
     assert fleet.drive(sender, clock)

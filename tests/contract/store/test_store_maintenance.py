@@ -2,9 +2,11 @@
 
 import json
 import sqlite3
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from harness.errors import DatasetMissing
 from harness.store import open_store
 
 
@@ -103,6 +105,33 @@ def test_gc_on_both_backends_leaves_a_sound_store(store, records):
     _age(store)
     assert store.gc().blobs == 1
     assert store.read(records.hash(body)) == body
+    assert store.check().ok
+
+
+def test_gc_drops_shared_tool_results_past_their_ttl_with_their_content(store, records):
+    now = datetime.now(UTC)
+    results = {name: f"result {name} ".encode() * 50 for name in ("expired", "fresh", "for ever", "timeless")}
+    store.write(blobs=records.blobs(*results.values())).result(30)
+    rows = [
+        {"key": "expired", "determinism": "time-bound", "ttl": 60.0, "stored_at": now - timedelta(seconds=61)},
+        {"key": "fresh", "determinism": "time-bound", "ttl": 3600.0, "stored_at": now - timedelta(seconds=61)},
+        {"key": "for ever", "determinism": "deterministic", "ttl": None, "stored_at": now - timedelta(days=999)},
+        # What never changes does not expire, whatever is noted beside it.
+        {"key": "timeless", "determinism": "deterministic", "ttl": 60.0, "stored_at": now - timedelta(days=999)},
+    ]
+    store.save("tool_cache", [{**row, "output_hash": records.hash(results[row["key"]])} for row in rows])
+    for key, holder in (("expired", None), ("fresh", "somebody")):
+        store.outbox.lease(f"tool:{key}", "somebody", seconds=60, now=now)
+        if holder is None:
+            store.outbox.release(f"tool:{key}", "somebody")
+    _age(store)
+    report = store.gc()
+    assert (report.expired_tool_results, report.blobs) == (1, 1)
+    assert [row["key"] for row in store.load("tool_cache")] == ["for ever", "fresh", "timeless"]
+    assert [row["name"] for row in store.load("leases")] == ["tool:fresh"]
+    with pytest.raises(DatasetMissing):
+        store.read(records.hash(results["expired"]))
+    assert store.gc().expired_tool_results == 0
     assert store.check().ok
 
 

@@ -8,7 +8,7 @@ from harness.dataset import GoldenDataset
 from harness.demo.record import shorter_draft
 from harness.demo.triage import triage
 from harness.demo.triage._tools import lookup_customer, search_kb, send_reply
-from harness.replay import code_version, fork_run, replay_run
+from harness.replay import ReplayOptions, code_version, fork_run, replay_run
 from harness.session import Mode, NullSink, RunPlan, planned
 
 DATASET = GoldenDataset.load(Path(__file__).parents[3] / "datasets" / "triage")
@@ -59,7 +59,7 @@ def test_a_reply_is_sent_in_a_live_run():
 def test_a_recorded_case_replays_without_a_single_call(case, monkeypatch):
     monkeypatch.setenv("GOLDFORK_FORBID_LIVE", "1")
     recording = DATASET.recording(case.id)
-    outcome = replay_run(recording, target=triage, code_version=VERSION)
+    outcome = replay_run(recording, target=triage, options=ReplayOptions(code_version=VERSION))
     assert outcome.status == "ok"
     assert outcome.diff.output_equal is True
     assert all(step.equal for step in outcome.diff.steps)
@@ -74,7 +74,12 @@ def test_the_shipped_fork_replays_and_skips_what_the_prompt_does_not_reach(case,
     change = shorter_draft()
     arm = DATASET.recording(case.id, arm=change.arm)
     outcome = fork_run(
-        DATASET.recording(case.id), change=change, target=triage, mode="replay", arm=arm, code_version=VERSION
+        DATASET.recording(case.id),
+        change=change,
+        target=triage,
+        mode="replay",
+        arm=arm,
+        options=ReplayOptions(code_version=VERSION),
     )
     assert outcome.status == "ok"
     states = {step.name: step.state for step in outcome.diff.steps}
@@ -92,7 +97,7 @@ def test_a_fork_that_writes_another_reply_does_not_claim_to_have_sent_it():
             target=triage,
             mode="replay",
             arm=DATASET.recording(case.id, arm=change.arm),
-            code_version=VERSION,
+            options=ReplayOptions(code_version=VERSION),
         )
         for case in DATASET.cases[:4]
     ]

@@ -6,9 +6,10 @@ import pytest
 
 import harness
 from harness.pipeline import step, tool, workflow
-from harness.replay import fork_run, live_run, replay_run
+from harness.replay import ReplayOptions, fork_run, live_run, replay_run
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
 
 
 def http(**options):
@@ -71,7 +72,7 @@ def test_a_starred_output_is_never_handed_on_as_the_value():
 
     with openai.OpenAI(api_key=secret) as client, harness.wrap(client):
         parent = live_run(run, {"x": 1}, code_version=CODE).run
-    outcome = fork_run(parent, target=run, change="input:key=short", at="use", mode="replay", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="input:key=short", at="use", mode="replay", options=OPTIONS)
     assert [s.state for s in outcome.diff.steps if s.name == "fetch"] == ["run"]
     assert outcome.output == 5
     again = replay_run(parent, target=run)

@@ -1,4 +1,4 @@
-"""A run with every kind of row, changed at will, for the tests of what it looks like in the mirror."""
+"""A run with every kind of row, changed at will; a store, a clock, a Langfuse and a project in it."""
 
 import hashlib
 import json
@@ -11,8 +11,10 @@ import pytest
 
 from harness.canonical import canonical_json
 from harness.errors import DatasetMissing
-from harness.mirror import Context, freeze_run, span_id, thaw
+from harness.mirror import Context, Project, freeze_run, span_id, thaw
 from harness.record import Exchange, MessageRecord, Recording, RunRecord, StepRecord, Usage
+from harness.store import open_store
+from harness.testing.langfuse_server import LangfuseServer
 
 START = datetime(2026, 11, 30, 10, 0, 0, 123457, tzinfo=UTC)
 RUN, ROOT, DRAFT, SEARCH, JOB, CHAT = (f"019ad3b4-1111-7000-8000-00000000000{number}" for number in range(1, 7))
@@ -160,3 +162,55 @@ def books():
 def book():
     """A recording of one's own."""
     return Book()
+
+
+class Clock:
+    """A clock that only sleeping moves; it starts after whatever the real one says during a test."""
+
+    def __init__(self):
+        self.now = datetime.now(UTC) + timedelta(hours=1)
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        assert seconds > 0
+        self.now += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def url(tmp_path):
+    """Of a store's database."""
+    return f"sqlite:///{tmp_path / 'runs.db'}"
+
+
+@pytest.fixture
+def store(url):
+    with open_store(url, durability="normal") as opened:
+        yield opened
+
+
+@pytest.fixture
+def server():
+    with LangfuseServer() as running:
+        yield running
+
+
+@pytest.fixture
+def project(server):
+    made = Project(public_key=server.public_key, secret_key=server.secret_key, base_url=server.url, timeout=5)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def environment(server, monkeypatch):
+    """The server's address and keys in the variables."""
+    monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", server.public_key)
+    monkeypatch.setenv("LANGFUSE_SECRET_KEY", server.secret_key)
+    monkeypatch.setenv("LANGFUSE_BASE_URL", server.url)

@@ -13,24 +13,14 @@ from harness.mirror._ids import trace_id
 from harness.pipeline import workflow
 from harness.replay import live_run
 from harness.session import process_store
-from harness.testing.langfuse_server import LangfuseServer
 
 
 @pytest.fixture
-def server():
-    with LangfuseServer() as running:
-        yield running
-
-
-@pytest.fixture
-def home(server, tmp_path, monkeypatch):
+def home(environment, tmp_path, monkeypatch):
     """A project folder with a store of its own and the keys of a project."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("GOLDFORK_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", server.public_key)
-    monkeypatch.setenv("LANGFUSE_SECRET_KEY", server.secret_key)
-    monkeypatch.setenv("LANGFUSE_BASE_URL", server.url)
     return tmp_path
 
 

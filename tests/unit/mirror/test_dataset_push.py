@@ -9,25 +9,11 @@ from hypothesis import strategies as st
 
 from harness.dataset import Case, GoldenDataset
 from harness.errors import DatasetError
-from harness.mirror import ONCE, DatasetPull, DatasetPush, Project, Unanswered
+from harness.mirror import ONCE, DatasetPull, DatasetPush, Unanswered
 from harness.mirror._ids import trace_id
 from harness.mirror._items import generation_id, item_id, same, split_id
-from harness.testing.langfuse_server import LangfuseServer
 
 RUN = "0198c0de-0000-7000-8000-000000000001"
-
-
-@pytest.fixture
-def server():
-    with LangfuseServer() as running:
-        yield running
-
-
-@pytest.fixture
-def project(server):
-    made = Project(public_key=server.public_key, secret_key=server.secret_key, base_url=server.url, timeout=5)
-    yield made
-    made.close()
 
 
 @pytest.fixture

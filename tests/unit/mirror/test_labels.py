@@ -5,31 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from harness.mirror import Project, Unanswered, Window, import_labels, import_runs
+from harness.mirror import Unanswered, Window, import_labels, import_runs
 from harness.mirror._ids import span_id, trace_id
 from harness.pipeline import step, workflow
 from harness.replay import Place, live_run
-from harness.store import open_store
-from harness.testing.langfuse_server import LangfuseServer
-
-
-@pytest.fixture
-def server():
-    with LangfuseServer() as running:
-        yield running
-
-
-@pytest.fixture
-def project(server):
-    made = Project(public_key=server.public_key, secret_key=server.secret_key, base_url=server.url, timeout=5)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def store(tmp_path):
-    with open_store(f"sqlite:///{tmp_path / 'runs.db'}") as opened:
-        yield opened
 
 
 @pytest.fixture

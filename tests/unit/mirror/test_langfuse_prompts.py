@@ -8,32 +8,11 @@ from hypothesis import strategies as st
 from langfuse.model import TextPromptClient
 
 from harness.errors import PromptError
-from harness.mirror import LangfusePrompts, Project
+from harness.mirror import LangfusePrompts
 from harness.mirror._prompts import _template
 from harness.pipeline import prompt, workflow
 from harness.replay import fork_run, live_run, replay_run
 from harness.session import Change, FetchedPrompt
-from harness.testing.langfuse_server import LangfuseServer
-
-
-@pytest.fixture
-def server():
-    with LangfuseServer() as running:
-        yield running
-
-
-@pytest.fixture
-def project(server):
-    made = Project(public_key=server.public_key, secret_key=server.secret_key, base_url=server.url, timeout=5)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def environment(server, monkeypatch):
-    monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", server.public_key)
-    monkeypatch.setenv("LANGFUSE_SECRET_KEY", server.secret_key)
-    monkeypatch.setenv("LANGFUSE_BASE_URL", server.url)
 
 
 def publish(project, name, text, *labels):

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import openai
@@ -20,15 +20,14 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from harness.errors import UsageError
 from harness.gateway import wrap
+from harness.mirror._batch import MAX_SPANS
 from harness.mirror._freeze import freeze_run
 from harness.mirror._ids import span_id, trace_id
-from harness.mirror._otel import MAX_SPANS
 from harness.mirror._otel_sender import KIND, LANE, OtelLane
 from harness.mirror._otel_settings import OtelSettings
 from harness.mirror._render import Context
 from harness.pipeline import step, tool, workflow
 from harness.session import Mode, RunPlan, planned
-from harness.store import open_store
 from harness.testing import ScriptedServer
 
 KEY = "sk-canary-0123456789"
@@ -49,6 +48,7 @@ class Collector(ThreadingHTTPServer):
         self.headers = []
         self.paths = []
         self.before_answer = lambda: None
+        self.refuse = lambda body: None
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
     @property
@@ -77,7 +77,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.headers.append(dict(self.headers))
         self.server.paths.append(self.path)
         self.server.before_answer()
-        status, headers, answer = self.server.answers.pop(0) if self.server.answers else (200, {}, b"{}")
+        answers = self.server.answers
+        status, headers, answer = self.server.refuse(body) or (answers.pop(0) if answers else (200, {}, b"{}"))
         if status == 0:
             self.connection.shutdown(socket.SHUT_RDWR)
             self.close_connection = True
@@ -104,41 +105,11 @@ def parse(body):
     return json_format.ParseDict(value, ExportTraceServiceRequest())
 
 
-class Clock:
-    """A clock that only sleeping moves; it starts after whatever the real one says during a test."""
-
-    def __init__(self):
-        self.now = datetime.now(UTC) + timedelta(hours=1)
-
-    def __call__(self):
-        return self.now
-
-    def sleep(self, seconds):
-        assert seconds > 0
-        self.now += timedelta(seconds=seconds)
-
-
 @pytest.fixture
 def collector():
     with Collector() as server:
         yield server
         server.shutdown()
-
-
-@pytest.fixture
-def url(tmp_path):
-    return f"sqlite:///{tmp_path / 'runs.db'}"
-
-
-@pytest.fixture
-def store(url):
-    with open_store(url, durability="normal") as opened:
-        yield opened
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture
@@ -306,16 +277,71 @@ def test_retry_after_is_honoured(collector, lanes, record, clock):
     assert lane.run_once().sent == 1
 
 
-@pytest.mark.parametrize("status", [400, 413, 422])
-def test_what_is_refused_is_dead_with_the_collectors_words(store, collector, lanes, record, status):
-    runs = record("a", "b", "c")
-    collector.answers = [(200, {}, b""), (status, {}, f"span name \u0007 of {MAIL} is too long".encode())]
+@pytest.mark.parametrize("status", [400, 422])
+def test_one_refused_span_ends_its_run_as_dead_and_all_others_are_taken(store, collector, lanes, record, status):
+    record("a", "b", "c")
+    words = f"span name \u0007 of {MAIL} is too long".encode()
+    poisoned = []
+
+    def refuse(body):
+        # The first tool span that comes along, in whatever company.
+        poisoned.extend(span["spanId"] for span in spans(body) if not poisoned and span["name"] == "execute_tool look")
+        return (status, {}, words) if any(span["spanId"] in poisoned for span in spans(body)) else None
+
+    collector.refuse = refuse
     progress = lanes(collector.url).run_once()
     assert (progress.sent, progress.dead, progress.trouble) == (2, 1, "")
     (dead,) = [row for row in store.load("outbox", kind=KIND) if row["state"] == "dead"]
-    assert dead["id"] in runs
-    assert dead["error"].startswith(f"HTTP {status}: span name")
+    assert dead["error"].startswith(f"HTTP {status}: span name \\u0007 of ")
+    assert dead["error"].endswith("(1 of 4 spans; the others were taken)")
     assert MAIL not in dead["error"]
+    taken = [span["spanId"] for body in collector.bodies for span in spans(body) if not refuse(body)]
+    assert len(taken) == len(set(taken)) == 11
+
+
+def test_a_run_of_which_nothing_is_taken_says_so_with_the_collectors_words(store, collector, lanes, record):
+    (run,) = record("a")
+    collector.refuse = lambda body: (400, {}, b"no spans on Sundays") if spans(body) else None
+    assert lanes(collector.url).run_once().dead == 1
+    assert entry(store, run)["error"] == "HTTP 400: no spans on Sundays"
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_collector_that_refuses_everything_closes_the_lane_and_nothing_is_dead(
+    store, collector, lanes, record, status
+):
+    record("a", "b")
+    collector.refuse = lambda body: (status, {}, b"<html>nope</html>")
+    progress = lanes(collector.url).run_once()
+    assert progress.dead == 0
+    assert progress.wait >= 300
+    assert f"HTTP {status}: <html>nope</html>" in progress.trouble
+    assert store.outbox.notes(LANE)["paused"] == progress.trouble
+    assert store.outbox.counts((KIND,))["pending"] == 2
+
+
+@pytest.mark.parametrize("compression", ["gzip", "none"])
+def test_what_is_too_large_together_goes_in_smaller_pieces(store, collector, lanes, record, compression):
+    (run,) = record("late")
+    collector.refuse = lambda body: (413, {}, b"") if len(spans(body)) > 1 else None
+    assert lanes(collector.url, OTEL_EXPORTER_OTLP_COMPRESSION=compression).run_once().sent == 1
+    assert entry(store, run)["state"] == "verified"
+    assert [len(spans(body)) for body in collector.bodies] == [4, 2, 1, 1, 2, 1, 1]
+
+
+@pytest.mark.parametrize("compression", ["gzip", "none"])
+def test_a_span_that_is_too_large_alone_is_dead_where_smaller_requests_pass(
+    store, collector, lanes, record, compression
+):
+    (run,) = record("late " * 10_000)
+    collector.refuse = lambda body: (413, {}, b"over the limit") if b"late late" in body else None
+    lane = lanes(collector.url, OTEL_EXPORTER_OTLP_COMPRESSION=compression, **CONTENT)
+    assert lane.run_once().dead == 1
+    assert entry(store, run)["error"].startswith("HTTP 413: over the limit")
+    # Whether less passes was asked with a request of that size on the wire.
+    probes = [wire for wire, body in zip(collector.wire, collector.bodies, strict=True) if not spans(body)]
+    assert probes
+    assert all(10_000 <= len(wire) < 11_000 for wire in probes)
 
 
 @pytest.mark.parametrize("rejected", ["2", 2], ids=["as text", "as number"])
@@ -409,7 +435,6 @@ def test_a_large_run_goes_on_where_it_stopped(store, collector, lanes, record, c
 
 SENDER = """
 import sys
-from harness.mirror._otel import MAX_SPANS
 from harness.mirror._otel_sender import OtelLane
 from harness.mirror._otel_settings import OtelSettings
 from harness.store import open_store

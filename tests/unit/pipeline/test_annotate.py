@@ -5,7 +5,7 @@ import pytest
 import harness
 from harness.errors import UsageError
 from harness.pipeline import step, workflow
-from harness.replay import live_run, replay_run
+from harness.replay import fork_run, live_run, replay_run
 
 
 def test_tags_and_metadata_are_kept_with_the_run():
@@ -35,3 +35,28 @@ def test_outside_a_run_and_with_odd_values_it_says_so():
 
     assert "printable" in live_run(run, {"x": 1}).error
     assert "JSON" in live_run(run, {"x": 0}).error
+
+
+def test_a_step_that_says_something_about_its_run_is_never_skipped():
+    @step
+    def inner(n):
+        harness.annotate(tags=["vip"], user_id="u1")
+        return 1
+
+    @step
+    def outer(n):
+        return inner(n)
+
+    @step
+    def marker(n):
+        return "one"
+
+    @workflow("annotated")
+    def run(n):
+        return [marker(n), outer(n)]
+
+    parent = live_run(run, {"n": 1}, dry=False).run
+    outcome = fork_run(parent, target=run, change='output="two"', at="marker")
+    assert outcome.run.run.tags == parent.run.tags == ("vip",)
+    assert outcome.run.run.metadata["user_id"] == "u1"
+    assert [record.state for record in outcome.run.steps if record.name in {"outer", "inner"}] == ["run", "run"]

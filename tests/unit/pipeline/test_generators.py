@@ -7,10 +7,11 @@ import pytest
 
 from harness.errors import UsageError
 from harness.pipeline import step, tool, workflow
-from harness.replay import content, fork_run, live_run, replay_run
+from harness.replay import ReplayOptions, content, fork_run, live_run, replay_run
 from harness.session import Mode, NullSink, RunPlan, current, planned, recording_of
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
 LIVE = RunPlan(mode=Mode.LIVE, sink=NullSink(), keep=True)
 
 
@@ -82,7 +83,7 @@ def test_what_is_sent_or_thrown_in_reaches_the_body_which_is_not_skipped_later()
 
     parent = live_run(run, {}, code_version=CODE).run
     assert content(parent, parent.run.output_hash) == [0, 1, ["hello", "KeyError('x')"], []]
-    outcome = fork_run(parent, target=run, change="output=0", at="last", mode="replay", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="output=0", at="last", mode="replay", options=OPTIONS)
     assert (outcome.output, outcome.counts.steps_reused) == (0, 0)
 
 
@@ -105,11 +106,11 @@ def test_a_generator_that_only_yields_is_skipped_by_a_fork():
         return last(list(count(3)))
 
     parent = live_run(run, {}, code_version=CODE).run
-    outcome = fork_run(parent, target=run, change="input:value=5", at="last", mode="replay", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="input:value=5", at="last", mode="replay", options=OPTIONS)
     assert (outcome.output, bodies) == (5, [3])
-    dictated = fork_run(parent, target=run, change="output=[7,8]", at="count", mode="replay", code_version=CODE)
+    dictated = fork_run(parent, target=run, change="output=[7,8]", at="count", mode="replay", options=OPTIONS)
     assert dictated.output == [7, 8]
-    refused = fork_run(parent, target=run, change="output=7", at="count", mode="replay", code_version=CODE)
+    refused = fork_run(parent, target=run, change="output=7", at="count", mode="replay", options=OPTIONS)
     assert refused.error.startswith("ChangeError: step 'count' is a generator")
 
 

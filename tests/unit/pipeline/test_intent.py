@@ -163,7 +163,7 @@ def test_a_cancelled_wait_sends_nothing():
     outcome = live_run(run, {"text": "hi"}, sink=sink, dry=False)
     assert (outcome.output, log) == (True, [])
     (step,) = [one for one in outcome.run.steps if one.kind == "tool"]
-    assert step.status == "error"
+    assert step.status == "interrupted"
 
 
 def test_an_intent_that_cannot_be_stored_stops_the_effect_where_errors_are_raised():

@@ -16,11 +16,12 @@ import pytest
 
 from harness.errors import ChangeError, PromptError, UsageError
 from harness.pipeline import carry, prompt, step, workflow
-from harness.replay import fork_run, live_run, replay_run
+from harness.replay import ReplayOptions, fork_run, live_run, replay_run
 from harness.session import Change, FetchedPrompt, Mode, NullSink, RecordedAnswers, RunPlan, planned, recording_of
 from harness.testing import MemorySink
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
 _numbers = itertools.count()
 
 
@@ -223,7 +224,7 @@ def test_a_fork_answers_from_the_recording_and_is_a_recording_itself(shelf):
     parent = live_run(run, {"x": 1}, code_version=CODE).run
     shelf.down = True
     shelf.asked.clear()
-    fork = fork_run(parent, target=run, change="input:name=Bea", at="sign", code_version=CODE)
+    fork = fork_run(parent, target=run, change="input:name=Bea", at="sign", options=OPTIONS)
     assert fork.counts.steps_reused == 1
     assert recorded(fork.run) == recorded(parent)
     assert replay_run(fork.run, target=run).output == "v1 1, Ada"

@@ -7,7 +7,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -67,6 +67,7 @@ class Loose:
     """Equal to nothing but itself."""
 
 
+@settings(deadline=None)
 @given(values)
 def test_a_value_comes_back_equal_and_of_the_same_type(value):
     taken = snapshot(value)
@@ -76,6 +77,7 @@ def test_a_value_comes_back_equal_and_of_the_same_type(value):
     assert snapshot(again).hash == taken.hash
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(alphabet="abc", max_size=3), st.integers(), max_size=5))
 def test_the_order_in_which_a_dict_was_built_does_not_count(value):
     assert snapshot(dict(reversed(value.items()))).hash == snapshot(value).hash

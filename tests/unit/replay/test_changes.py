@@ -8,11 +8,12 @@ from openai import OpenAI
 from harness.errors import ChangeError
 from harness.gateway import wrap
 from harness.pipeline import step, tool, workflow
-from harness.replay import fork_run, live_run, require_uniform
+from harness.replay import ReplayOptions, fork_run, live_run, require_uniform
 from harness.session import Change, Mode, NullSink, RunPlan, planned, recording_of
 from harness.testing import ScriptedServer
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
 
 
 def schema(name):
@@ -63,7 +64,7 @@ class Desk:
         return live_run(self.run, {"key": key}, code_version=CODE).run
 
     def fork(self, parent, change, at="", **options):
-        return fork_run(parent, target=self.run, change=change, at=at, code_version=CODE, **options)
+        return fork_run(parent, target=self.run, change=change, at=at, options=OPTIONS, **options)
 
 
 def new_requests(outcome):
@@ -146,7 +147,7 @@ def test_bare_code_without_steps_is_forked_at_one_message(desk):
         return [desk.ask("one"), desk.ask("two"), desk.ask("three")]
 
     parent = live_run(bare, {}, code_version=CODE).run
-    outcome = fork_run(parent, target=bare, change="request:/messages/0/content=zwei", at="~1", code_version=CODE)
+    outcome = fork_run(parent, target=bare, change="request:/messages/0/content=zwei", at="~1", options=OPTIONS)
     assert outcome.output == ["m: one", "m: zwei", "m: three"]
     assert outcome.counts.provider_calls == 1
     assert outcome.run.run.fork_step == "bare~1"
@@ -159,7 +160,7 @@ def test_calls_outside_any_workflow_are_forked_too(desk):
     with planned(RunPlan(mode=Mode.LIVE, sink=NullSink(), keep=True, code_version=CODE)) as runs:
         bare()
     parent = recording_of(runs[0])
-    outcome = fork_run(parent, target=bare, change="model=n", at="~1", code_version=CODE)
+    outcome = fork_run(parent, target=bare, change="model=n", at="~1", options=OPTIONS)
     assert outcome.output == ["m: one", "n: two"]
 
 

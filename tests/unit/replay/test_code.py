@@ -47,6 +47,39 @@ def test_line_endings_and_compiled_files_do_not_count(package):
     assert code_version("shopcode") == before
 
 
+def test_an_extension_module_and_the_content_of_a_large_file_count(package):
+    (package / "fast.cpython-311-x86_64-linux-gnu.so").write_bytes(b"one")
+    (package / "table.bin").write_bytes(b"\0" * (2 << 20) + b"a")
+    before = code_version("shopcode")
+    (package / "table.bin").write_bytes(b"\0" * (2 << 20) + b"b")
+    large = code_version("shopcode")
+    (package / "fast.cpython-311-x86_64-linux-gnu.so").write_bytes(b"two")
+    assert len({before, large, code_version("shopcode")}) == 3
+
+
+def test_linked_folders_count_and_a_link_to_a_folder_above_does_not_hang(package, tmp_path):
+    rules = tmp_path / "rules"
+    rules.mkdir()
+    (rules / "a.txt").write_text("a")
+    (package / "linked").symlink_to(rules, target_is_directory=True)
+    (package / "round").symlink_to(package, target_is_directory=True)
+    before = code_version("shopcode")
+    (rules / "a.txt").write_text("b")
+    assert code_version("shopcode") != before
+
+
+def test_every_portion_of_a_namespace_package_counts(tmp_path, monkeypatch):
+    for name in ("first", "second"):
+        (tmp_path / name / "shopspace").mkdir(parents=True)
+        (tmp_path / name / "shopspace" / f"{name}.py").write_text("A = 1\n")
+        monkeypatch.syspath_prepend(str(tmp_path / name))
+    before = code_version("shopspace")
+    for name in ("first", "second"):
+        (tmp_path / name / "shopspace" / f"{name}.py").write_text("A = 22\n")
+        assert code_version("shopspace") != before
+        before = code_version("shopspace")
+
+
 def test_a_module_without_package_counts_with_its_neighbours(tmp_path):
     (tmp_path / "lonelyflow.py").write_text("def run():\n    return 1\n")
     (tmp_path / "lonelyhelper.py").write_text("A = 1\n")

@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from harness.pipeline import step, tool, workflow
-from harness.replay import compare, fork_run, live_run, measured, replay_run, settled
+from harness.replay import ReplayOptions, by_vectors, compare, fork_run, live_run, measured, replay_run, settled
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
 
 
 @step
@@ -60,7 +61,7 @@ def test_dropping_one_entry_of_a_loop_leaves_the_others_hits():
 
     parent = live_run(run, {}, code_version=CODE).run
     change = 'output=["a", "c", "d"]'
-    outcome = fork_run(parent, target=run, change=change, at="pick", mode="replay", code_version=CODE)
+    outcome = fork_run(parent, target=run, change=change, at="pick", mode="replay", options=OPTIONS)
     assert states(outcome)[1:] == [
         ("note", "reused", True),
         ("note#1", "removed", None),
@@ -205,9 +206,8 @@ def test_the_semantic_difference_is_unmeasured_without_an_embedder_and_a_cosine_
     [told] = outcome.diff.steps
     assert told.difference.semantic.cosine is None
     assert told.difference.semantic.note == "unmeasured: no embedder was given"
-    diff = measured(
-        outcome.diff, outcome.run, parent, embed=lambda texts: [[len(t), 1.0 * ("cat" in t)] for t in texts], name="toy"
-    )
+    toy = by_vectors(lambda texts: [[len(t), 1.0 * ("cat" in t)] for t in texts], name="toy")
+    diff = measured(outcome.diff, outcome.run, parent, meaning=toy)
     assert diff.steps[0].difference.semantic.cosine == pytest.approx(25 / (26**0.5 * 5))
     assert diff.difference.semantic.note == "by toy"
 
@@ -215,12 +215,12 @@ def test_the_semantic_difference_is_unmeasured_without_an_embedder_and_a_cosine_
 def test_each_step_is_settled_by_the_recording_re_run_or_dry(provider):
     parent = live_run(provider.run, {"ticket": "t"}, code_version=CODE).run
     change = "prompt:opening=Hi {who}"
-    outcome = fork_run(parent, target=provider.run, change=change, at="draft", code_version=CODE)
+    outcome = fork_run(parent, target=provider.run, change=change, at="draft", options=OPTIONS)
     words = {d.name: d.settled for d in outcome.diff.steps}
     assert words == {"look": "settled by recording", "draft": "re-run", "check": "re-run"}
     # Replayed offline from its own recording it is the same fork: what was called anew then was not settled before.
     again = fork_run(
-        parent, target=provider.run, change=change, at="draft", mode="replay", arm=outcome.run, code_version=CODE
+        parent, target=provider.run, change=change, at="draft", mode="replay", arm=outcome.run, options=OPTIONS
     )
     assert again.counts.provider_calls == 0
     assert {d.name: d.settled for d in again.diff.steps} == words

@@ -4,10 +4,11 @@ import pytest
 
 from harness.errors import ChangeError
 from harness.pipeline import prompt, step, tool, uuid, workflow
-from harness.replay import content, fork_run, live_run, replay_run, value_changes
+from harness.replay import ReplayOptions, content, fork_run, live_run, replay_run, value_changes
 from harness.session import Change
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
 
 
 def states(outcome):
@@ -74,7 +75,7 @@ def parent(run, executed):
 
 
 def test_replay_runs_every_body_and_no_side_effect(run, parent, executed):
-    outcome = replay_run(parent, target=run, code_version=CODE)
+    outcome = replay_run(parent, target=run, options=OPTIONS)
     assert executed == ["plan", "left", "right", "join", "publish"]
     assert outcome.diff.output_equal
     assert outcome.diff.first_divergence is None
@@ -83,7 +84,7 @@ def test_replay_runs_every_body_and_no_side_effect(run, parent, executed):
 
 
 def test_a_fork_runs_only_what_the_change_touches(run, parent, executed):
-    outcome = fork_run(parent, target=run, change="prompt:right=New {x}", at="right", mode="replay", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="prompt:right=New {x}", at="right", mode="replay", options=OPTIONS)
     assert executed == ["right", "join", "publish"]
     assert states(outcome) == {
         "plan": "reused",
@@ -99,7 +100,7 @@ def test_a_fork_runs_only_what_the_change_touches(run, parent, executed):
 
 
 def test_a_change_that_changes_nothing_stops_there(run, parent, executed):
-    outcome = fork_run(parent, target=run, change="prompt:right=R:{x}", at="right", mode="replay", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="prompt:right=R:{x}", at="right", mode="replay", options=OPTIONS)
     assert executed == ["right"]
     assert outcome.diff.first_divergence is None
     assert states(outcome)["join"] == "reused"
@@ -107,35 +108,40 @@ def test_a_change_that_changes_nothing_stops_there(run, parent, executed):
 
 def test_other_code_leads_to_no_reuse(run, parent, executed):
     outcome = fork_run(
-        parent, target=run, change="prompt:right=R:{x}", at="right", mode="replay", code_version="d" * 64
+        parent,
+        target=run,
+        change="prompt:right=R:{x}",
+        at="right",
+        mode="replay",
+        options=ReplayOptions(code_version="d" * 64),
     )
     assert executed == ["plan", "left", "right", "join", "publish"]
     assert outcome.counts.steps_reused == 0
 
 
 def test_an_input_of_one_step_can_be_changed(run, parent, executed):
-    outcome = fork_run(parent, target=run, change="input:a=100", at="join", mode="replay", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="input:a=100", at="join", mode="replay", options=OPTIONS)
     assert executed == ["join", "publish"]
     assert outcome.output["text"] == "100+R:3"
 
 
 def test_the_output_of_a_step_can_be_dictated(run, parent, executed):
-    outcome = fork_run(parent, target=run, change='output="L"', at="left", mode="replay", code_version=CODE)
+    outcome = fork_run(parent, target=run, change='output="L"', at="left", mode="replay", options=OPTIONS)
     assert executed == ["join", "publish"]
     assert outcome.output["text"] == "L+R:3"
-    assert states(outcome)["left"] == "run"
+    assert states(outcome)["left"] == "answered"
 
 
 def test_the_input_of_the_run_can_be_changed(run, parent, executed):
-    outcome = fork_run(parent, target=run, change="input:x=4", at="w", mode="replay", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="input:x=4", at="w", mode="replay", options=OPTIONS)
     assert outcome.output["text"] == "8+R:4"
     assert content(outcome.run, outcome.run.run.input_hash) == {"x": 4}
 
 
 def test_a_fork_of_a_fork(run, parent, executed):
-    first = fork_run(parent, target=run, change="input:a=100", at="join", mode="replay", code_version=CODE)
+    first = fork_run(parent, target=run, change="input:a=100", at="join", mode="replay", options=OPTIONS)
     executed.clear()
-    second = fork_run(first.run, target=run, change="prompt:right=R:{x}", at="right", mode="replay", code_version=CODE)
+    second = fork_run(first.run, target=run, change="prompt:right=R:{x}", at="right", mode="replay", options=OPTIONS)
     assert second.run.run.parent_run_id == first.run.run.id
     # What the first fork changed holds in the second: it is part of what it is forked from.
     assert second.output["text"] == "100+R:3"
@@ -152,7 +158,7 @@ def test_a_fork_of_a_fork(run, parent, executed):
 )
 def test_a_change_that_addresses_nothing_is_refused(run, parent, text, at, says):
     with pytest.raises(ChangeError, match=says):
-        outcome = fork_run(parent, target=run, change=text, at=at, mode="replay", code_version=CODE)
+        outcome = fork_run(parent, target=run, change=text, at=at, mode="replay", options=OPTIONS)
         raise ChangeError(outcome.error)
 
 
@@ -218,7 +224,7 @@ def test_never_skipped_are_ancestors_of_the_fork_step(executed):
 
     parent = live_run(run, {"x": 1}, code_version=CODE).run
     executed.clear()
-    outcome = fork_run(parent, target=run, change="output=5", at="outer/inner", mode="replay", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="output=5", at="outer/inner", mode="replay", options=OPTIONS)
     assert executed == ["outer", "other"] or executed == ["outer"]
     assert states(outcome)["outer"] == "run"
     assert states(outcome)["outer/other"] == "reused"
@@ -244,7 +250,7 @@ def test_a_step_that_mutated_its_argument_runs_again(executed):
 
     parent = live_run(run, {}, code_version=CODE).run
     executed.clear()
-    outcome = fork_run(parent, target=run, change="output=0", at="last", mode="replay", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="output=0", at="last", mode="replay", options=OPTIONS)
     assert executed == ["add"]
     assert outcome.run.steps[-1].input_hash == parent.steps[-1].input_hash
 
@@ -265,7 +271,7 @@ def test_loops_keep_their_visits_apart(executed):
 
     parent = live_run(run, {}, code_version=CODE).run
     executed.clear()
-    outcome = fork_run(parent, target=run, change="output=0", at="tail", mode="replay", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="output=0", at="tail", mode="replay", options=OPTIONS)
     assert executed == []
     assert [s.output_hash for s in outcome.run.steps[1:4]] == [s.output_hash for s in parent.steps[1:4]]
     assert len({s.output_hash for s in parent.steps[1:4]}) == 3
@@ -288,7 +294,7 @@ def test_a_skipped_body_leaves_later_volatile_values_in_place(executed):
         return [draw(1), changed(2), draw(3)]
 
     parent = live_run(run, {}, code_version=CODE).run
-    outcome = fork_run(parent, target=run, change="prompt:p=new {n}", at="changed", mode="replay", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="prompt:p=new {n}", at="changed", mode="replay", options=OPTIONS)
     before, after = content(parent, parent.run.output_hash), outcome.output
     assert (after[0], after[2]) == (before[0], before[2])
     assert after[1] == ["new 2", before[1][1]]
@@ -363,5 +369,5 @@ def test_value_changes(before, after, expected):
 
 def test_the_parent_is_left_as_it_was(run, parent):
     before = (parent.run, parent.steps, parent.messages, parent.volatile)
-    fork_run(parent, target=run, change="input:a=1", at="join", mode="replay", code_version=CODE)
+    fork_run(parent, target=run, change="input:a=1", at="join", mode="replay", options=OPTIONS)
     assert (parent.run, parent.steps, parent.messages, parent.volatile) == before

@@ -3,10 +3,11 @@
 import pytest
 
 from harness.pipeline import step, tool, uuid, workflow
-from harness.replay import content, fork_run, live_run, replay_run
+from harness.replay import ReplayOptions, content, fork_run, live_run, replay_run
 from harness.testing import MemorySink
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
 SKIP = -1
 
 
@@ -69,7 +70,7 @@ def parent(pipeline, shop):
 
 def fork(pipeline, parent, change="input:i=-1", at="visit#0"):
     sink = MemorySink()
-    outcome = fork_run(parent, target=pipeline.run, change=change, at=at, sink=sink, code_version=CODE)
+    outcome = fork_run(parent, target=pipeline.run, change=change, at=at, sink=sink, options=OPTIONS)
     return outcome, sink.recording()
 
 
@@ -113,11 +114,11 @@ def test_a_fork_replays_with_its_change_in_the_code(pipeline, parent, shop):
 def test_a_fork_is_forked_again(pipeline, parent, shop):
     first, recording = fork(pipeline, parent)
     pipeline.first = SKIP
-    second = fork_run(recording, target=pipeline.run, change="output=0", at="visit#1", mode="replay", code_version=CODE)
+    second = fork_run(recording, target=pipeline.run, change="output=0", at="visit#1", mode="replay", options=OPTIONS)
     assert second.output == ["none", 0, first.output[2]]
     # Both other visits, and the two steps below the last.
     assert second.counts.steps_reused == 4
-    third = fork_run(second.run, target=pipeline.run, change="output=1", at="tail", mode="replay", code_version=CODE)
+    third = fork_run(second.run, target=pipeline.run, change="output=1", at="tail", mode="replay", options=OPTIONS)
     assert third.output == 1
     assert not shop.done
 

@@ -8,11 +8,12 @@ import pytest
 from harness.errors import ChangeError
 from harness.gateway import wrap
 from harness.pipeline import prompt, step, tool, workflow
-from harness.replay import fork_run, live_run
+from harness.replay import ReplayOptions, fork_run, live_run
 from harness.session import branch
 from harness.testing import ScriptedServer
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def test_a_model_at_the_root_is_new_in_tools_and_everywhere_else(ask):
         return [one(), ask("root")]
 
     parent = live_run(run, {}, code_version=CODE).run
-    outcome = fork_run(parent, target=run, change="model=new", at="w", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="model=new", at="w", options=OPTIONS)
     assert outcome.output == ["new: sub", "new: root"]
 
 
@@ -70,9 +71,9 @@ def test_a_prompt_used_in_a_branch_is_found(ask):
         return [first(), parallel()]
 
     parent = live_run(run, {}, code_version=CODE).run
-    outcome = fork_run(parent, target=run, change="prompt:p=new {x}", at="first", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="prompt:p=new {x}", at="first", options=OPTIONS)
     assert outcome.output == ["m: new first", "m: new branch"]
-    again = fork_run(outcome.run, target=run, change="prompt:p=third {x}", at="first", code_version=CODE)
+    again = fork_run(outcome.run, target=run, change="prompt:p=third {x}", at="first", options=OPTIONS)
     assert again.output == ["m: third first", "m: third branch"]
 
 
@@ -96,7 +97,7 @@ def test_a_side_effect_that_the_change_reaches_stays_dry_and_is_not_answered(ask
         return one()
 
     parent = live_run(run, {}, dry=False, code_version=CODE).run
-    outcome = fork_run(parent, target=run, change="model=new", at="one", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="model=new", at="one", options=OPTIONS)
     assert done == [1]
     if stand_in:
         assert outcome.output == ["new: one", "stands in"]
@@ -110,7 +111,7 @@ def test_a_side_effect_that_the_change_reaches_stays_dry_and_is_not_answered(ask
     [
         ("model=new", "pure", "change of model at step 'pure' altered nothing"),
         ("param:seed=1", "pure", "change of param:seed at step 'pure' altered nothing"),
-        ("output=1", "w", "change of output at step 'w' altered nothing"),
+        ("output=1", "block", "change of output at step 'block' altered nothing"),
         ("input:x=1", "block", "change of input:x at step 'block' altered nothing"),
     ],
 )
@@ -127,7 +128,7 @@ def test_a_change_that_never_came_into_play_is_refused(ask, change, at, says):
 
     parent = live_run(run, {"x": "a"}, code_version=CODE).run
     with pytest.raises(ChangeError, match=says):
-        fork_run(parent, target=run, change=change, at=at, code_version=CODE)
+        fork_run(parent, target=run, change=change, at=at, options=OPTIONS)
 
 
 def test_a_change_to_what_is_there_already_counts_as_applied(ask):
@@ -136,5 +137,5 @@ def test_a_change_to_what_is_there_already_counts_as_applied(ask):
         return ask(x)
 
     parent = live_run(run, {"x": "a"}, code_version=CODE).run
-    outcome = fork_run(parent, target=run, change="model=m", at="w", mode="replay", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="model=m", at="w", mode="replay", options=OPTIONS)
     assert outcome.diff.output_equal

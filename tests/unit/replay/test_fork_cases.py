@@ -11,10 +11,11 @@ from openai import OpenAI
 from harness.canonical import request_keys
 from harness.gateway import wrap
 from harness.pipeline import NotReusable, restore, step, tool, workflow
-from harness.replay import fork_run, live_run
+from harness.replay import ReplayOptions, fork_run, live_run
 from harness.testing import ScriptedServer
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
 CHAT = "/v1/chat/completions"
 
 
@@ -84,7 +85,7 @@ def test_case_012_a_reordered_body_is_answered_in_a_fork():
 
         parent = live_run(run, {"text": "hi"}, code_version=CODE).run
         options[0] = {"seed": 7, "temperature": 1.0}
-        outcome = fork_run(parent, target=run, change="input:note=x", at="ask", mode="replay", code_version=CODE)
+        outcome = fork_run(parent, target=run, change="input:note=x", at="ask", mode="replay", options=OPTIONS)
         assert (outcome.status, outcome.diff.output_equal, server.calls) == ("ok", True, 1)
 
 
@@ -152,7 +153,7 @@ def test_case_020_a_fork_from_an_inner_step(server):
     parent = live_run(nested.run, {"topic": "tea"}, dry=False, code_version=CODE).run
     assert (server.calls, len(nested.mails)) == (5, 1)
     outcome = fork_run(
-        parent, target=nested.run, change="input:message=rank by price", at="research/rank", code_version=CODE
+        parent, target=nested.run, change="input:message=rank by price", at="research/rank", options=OPTIONS
     )
     assert server.calls == 5 + 3
     assert len(nested.mails) == 1
@@ -165,7 +166,7 @@ def test_case_020_a_fork_from_an_inner_step(server):
     assert outcome.run.run.parent_run_id == parent.run.id
     assert "rank by price" in outcome.output[0]
     calls = server.calls
-    again = fork_run(outcome.run, target=nested.run, change="model=m2", at="answer", code_version=CODE)
+    again = fork_run(outcome.run, target=nested.run, change="model=m2", at="answer", options=OPTIONS)
     assert server.calls == calls + 1
     assert states(again)["research"] == ("reused", True)
 
@@ -174,7 +175,7 @@ def test_case_020_a_fork_from_an_inner_step(server):
 def test_case_020_a_fork_at_the_first_and_at_the_last_step(server, at, change, fresh):
     nested = Nested(server)
     parent = live_run(nested.run, {"topic": "tea"}, dry=False, code_version=CODE).run
-    fork_run(parent, target=nested.run, change=change, at=at, code_version=CODE)
+    fork_run(parent, target=nested.run, change=change, at=at, options=OPTIONS)
     assert server.calls == 5 + fresh
     assert len(nested.mails) == 1
 

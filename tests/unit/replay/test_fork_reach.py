@@ -8,10 +8,11 @@ import pytest
 from harness.errors import ChangeError
 from harness.gateway import wrap
 from harness.pipeline import prompt, step, tool, workflow
-from harness.replay import fork_run, live_run
+from harness.replay import ReplayOptions, fork_run, live_run
 from harness.testing import ScriptedServer
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +57,7 @@ def models(outcome):
 
 def test_a_model_is_new_in_every_visit_of_the_step_and_nowhere_else(nested):
     run, parent = nested
-    outcome = fork_run(parent, target=run, change="model=new", at="beside", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="model=new", at="beside", options=OPTIONS)
     assert models(outcome) == [
         ("outer", "m", "recorded"),
         ("outer/inner", "m", "recorded"),
@@ -64,15 +65,15 @@ def test_a_model_is_new_in_every_visit_of_the_step_and_nowhere_else(nested):
         ("outer", "m", "recorded"),
         ("outer/inner", "m", "recorded"),
     ]
-    outcome = fork_run(parent, target=run, change="model=new", at="inner", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="model=new", at="inner", options=OPTIONS)
     assert [scope for scope, model, _ in models(outcome) if model == "new"] == ["outer/inner", "outer/inner"]
-    outcome = fork_run(parent, target=run, change="param:temperature=0.5", at="outer/inner#1", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="param:temperature=0.5", at="outer/inner#1", options=OPTIONS)
     assert [state for _, _, state in models(outcome)] == ["recorded"] * 4 + ["live"]
 
 
 def test_a_model_is_new_in_the_steps_below_the_one_that_is_named(nested):
     run, parent = nested
-    outcome = fork_run(parent, target=run, change="model=new", at="outer#0", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="model=new", at="outer#0", options=OPTIONS)
     assert [(scope, model) for scope, model, _ in models(outcome)] == [
         ("outer", "new"),
         ("outer/inner", "new"),
@@ -105,7 +106,7 @@ def test_a_tool_that_uses_the_prompt_is_called_again(executed):
 
     parent = live_run(run, {}, code_version=CODE).run
     executed.clear()
-    outcome = fork_run(parent, target=run, change="prompt:p=new", at="first", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="prompt:p=new", at="first", options=OPTIONS)
     assert outcome.output == ["new", "other"]
     assert executed == ["look"]
 
@@ -121,4 +122,4 @@ def test_a_tool_is_no_step_that_a_change_can_name():
 
     parent = live_run(run, {}, code_version=CODE).run
     with pytest.raises(ChangeError, match="no step 'look'"):
-        fork_run(parent, target=run, change="output=2", at="look", code_version=CODE)
+        fork_run(parent, target=run, change="output=2", at="look", options=OPTIONS)

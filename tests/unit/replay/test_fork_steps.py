@@ -6,9 +6,10 @@ import pytest
 
 from harness.canonical import canonical_json, content_hash
 from harness.pipeline import prompt, step, uuid, workflow
-from harness.replay import content, fork_run, live_run
+from harness.replay import ReplayOptions, content, fork_run, live_run
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
 
 
 def test_a_prompt_change_reaches_every_step_that_uses_the_prompt(executed):
@@ -35,13 +36,13 @@ def test_a_prompt_change_reaches_every_step_that_uses_the_prompt(executed):
 
     parent = live_run(run, {"x": 1}, code_version=CODE).run
     executed.clear()
-    outcome = fork_run(parent, target=run, change="prompt:p=Q:{x}", at="second", mode="replay", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="prompt:p=Q:{x}", at="second", mode="replay", options=OPTIONS)
     assert executed == ["first", "second"]
     assert outcome.output == ["Q:1", 1, "Q:1"]
     # Recordings of earlier versions do not say which step drew a value.
     older = replace(parent, volatile=tuple(replace(value, step_id=None) for value in parent.volatile))
     executed.clear()
-    fork_run(older, target=run, change="prompt:p=Q:{x}", at="second", mode="replay", code_version=CODE)
+    fork_run(older, target=run, change="prompt:p=Q:{x}", at="second", mode="replay", options=OPTIONS)
     assert executed == ["first", "second"]
 
 
@@ -70,7 +71,7 @@ def test_an_output_that_does_not_come_back_equal_is_made_again(executed):
 
     parent = live_run(run, {"x": "a"}, code_version=CODE).run
     executed.clear()
-    outcome = fork_run(parent, target=run, change="output=0", at="last", mode="replay", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="output=0", at="last", mode="replay", options=OPTIONS)
     assert executed == ["load", "rounded"]
     assert outcome.output == 0
 
@@ -94,7 +95,7 @@ def test_new_inputs_are_given_by_name_all_at_once_or_refused():
     parent = live_run(run, {"x": 3}, code_version=CODE).run
 
     def fork(change):
-        return fork_run(parent, target=run, change=change, at="join", mode="replay", code_version=CODE)
+        return fork_run(parent, target=run, change=change, at="join", mode="replay", options=OPTIONS)
 
     assert fork('input={"a":1,"b":2}').output == "1+2"
     assert fork("input:b=2").output == "3+2"
@@ -131,7 +132,7 @@ def test_dictating_one_visit_leaves_the_next_its_own_result(executed):
 
     parent = live_run(run, {}, code_version=CODE).run
     executed.clear()
-    outcome = fork_run(parent, target=run, change="output=0", at="draw#0", mode="replay", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="output=0", at="draw#0", mode="replay", options=OPTIONS)
     before = content(parent, parent.run.output_hash)
     assert executed == []
     assert outcome.output == [0, before[1], before[2]]
@@ -155,7 +156,7 @@ def test_a_prompt_that_is_used_without_fields_is_a_used_prompt(executed, use):
         return [first(), second()]
 
     parent = live_run(run, {}, code_version=CODE).run
-    outcome = fork_run(parent, target=run, change="prompt:p=Be kind.", at="second", mode="replay", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="prompt:p=Be kind.", at="second", mode="replay", options=OPTIONS)
     assert outcome.output == ["Be kind.", "Be kind."]
 
 
@@ -175,7 +176,7 @@ def test_steps_below_a_skipped_visit_keep_later_ones_their_number(executed):
 
     parent = live_run(run, {}, code_version=CODE).run
     executed.clear()
-    outcome = fork_run(parent, target=run, change="input:x=5", at="outer#1", mode="replay", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="input:x=5", at="outer#1", mode="replay", options=OPTIONS)
     assert (executed, outcome.output) == ([5], [1, 5])
     assert [step.address for step in outcome.run.steps] == [step.address for step in parent.steps]
     assert outcome.diff.first_divergence == "outer#1"
@@ -197,7 +198,7 @@ def test_a_step_below_a_later_visit_is_not_given_the_result_of_an_earlier_one(ex
 
     parent = live_run(run, {}, code_version=CODE).run
     executed.clear()
-    outcome = fork_run(parent, target=run, change="input:x=5", at="outer#1", mode="replay", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="input:x=5", at="outer#1", mode="replay", options=OPTIONS)
     before = content(parent, parent.run.output_hash)
     assert executed == [5]
     assert outcome.output == [before[0], [5, before[1][1]], before[2]]
@@ -213,3 +214,24 @@ def test_the_key_of_a_step_is_that_of_earlier_recordings():
     recorded = live_run(workflow("w")(lambda: write(1)), {}).run.steps[1]
     assert recorded.input_hash == content_hash(b'{"x":1,"y":2}')
     assert recorded.key == content_hash(canonical_json({"step": "draft", "inputs": recorded.input_hash}))
+
+
+def test_reading_the_version_of_a_prompt_is_a_use_of_it():
+    words = prompt("versioned", "Hello {name}")
+
+    @step
+    def stamp(n):
+        return [n, words.version]
+
+    @step
+    def other(n):
+        return n
+
+    @workflow("versions")
+    def run(n):
+        return [other(n), stamp(n)]
+
+    parent = live_run(run, {"n": 1}).run
+    outcome = fork_run(parent, target=run, change="prompt:versioned=Hi {name}", at="versions")
+    assert outcome.output != content(parent, parent.run.output_hash)
+    assert {each.address: each.state for each in outcome.diff.steps} == {"other": "reused", "stamp": "run"}

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from harness.errors import UsageError
-from harness.replay import Place, content, fork_run, live_run, replay_run
+from harness.replay import Place, ReplayOptions, content, fork_run, live_run, replay_run
 from harness.session import Change
 from harness.testing import MemorySink
 
@@ -20,8 +20,9 @@ def parent(shop):
     return sink.recording()
 
 
-def fork(shop, parent, change, at, **options):
-    return fork_run(parent, target=shop.run, change=change, at=at, **{"code_version": CODE, **options})
+def fork(shop, parent, change, at, *, code_version=CODE, mode="auto", arm=None, sink=None, **options):
+    options = ReplayOptions(code_version=code_version, **options)
+    return fork_run(parent, target=shop.run, change=change, at=at, mode=mode, arm=arm, sink=sink, options=options)
 
 
 def addresses(recording):

@@ -8,10 +8,11 @@ import pytest
 from pydantic import BaseModel
 
 from harness.pipeline import step, tool, workflow
-from harness.replay import fork_run, live_run, replay_run
+from harness.replay import ReplayOptions, fork_run, live_run, replay_run
 from harness.session import Mode, NullSink, RunPlan, planned, recording_of
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
 
 
 @dataclass
@@ -54,7 +55,7 @@ def typed(ticket, order, at, pair):
     ],
 )
 def test_a_replay_gets_the_arguments_of_the_recorded_run(function, args, kwargs):
-    run = workflow("w")(function)
+    run = workflow(f"inputs of {function.__name__}")(function)
     parent = record(run, *args, **kwargs)
     outcome = replay_run(parent, target=run)
     assert (outcome.status, outcome.error) == ("ok", None)
@@ -114,7 +115,7 @@ def test_a_skipped_step_gives_the_key_order_it_had_in_forks_of_forks_too():
 
     parent = live_run(run, {}, code_version=CODE).run
     for _ in range(2):
-        outcome = fork_run(parent, target=run, change="output=0", at="last", mode="replay", code_version=CODE)
+        outcome = fork_run(parent, target=run, change="output=0", at="last", mode="replay", options=OPTIONS)
         assert outcome.diff.steps[0].state == "reused"
         assert outcome.run.steps[-1].input_hash == parent.steps[-1].input_hash
         known = [step for step in outcome.run.steps if step.name in {"outer", "inner"}]
@@ -165,7 +166,7 @@ def test_state_outside_the_constructor_counts_as_input(executed):
         return draft(agent)
 
     parent = live_run(run, {}, code_version=CODE).run
-    outcome = fork_run(parent, target=run, change='output="two"', at="pick", mode="replay", code_version=CODE)
+    outcome = fork_run(parent, target=run, change='output="two"', at="pick", mode="replay", options=OPTIONS)
     assert done == ["one", "two"]
     assert outcome.output == "two"
 

@@ -4,15 +4,17 @@ import itertools
 import random
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
 from harness.errors import ChangeError, UndeclaredChange
 from harness.pipeline import carry, prompt, step, tool, workflow
-from harness.replay import fork_run, live_run, null_replay
+from harness.replay import ReplayOptions, fork_run, live_run, null_replay
 from harness.session import Change
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
 SETTING = {"factor": 2, "extra": False}
 
 
@@ -45,7 +47,7 @@ def parent():
 
 
 def fork(run, parent, change="input:x=1", at="tell", **options):
-    return fork_run(parent, target=run, change=change, at=at, mode="replay", code_version=CODE, **options)
+    return fork_run(parent, target=run, change=change, at=at, mode="replay", options=replace(OPTIONS, **options))
 
 
 def test_code_that_gives_what_it_gave_leaves_the_change_alone(parent):
@@ -86,13 +88,15 @@ def test_a_call_that_is_no_longer_made_so_explains_itself(provider):
     before = provider.server.calls
     provider.ask, ask = (lambda text: ask(f"{text}?")), provider.ask
     with pytest.raises(UndeclaredChange, match="recorded .*look a.*now .*look a\\?"):
-        fork_run(parent, target=provider.run, change="model=n", at="check", code_version="d" * 64)
+        fork_run(
+            parent, target=provider.run, change="model=n", at="check", options=ReplayOptions(code_version="d" * 64)
+        )
     assert provider.server.calls == before
 
 
 def test_a_null_replay_is_made_once_for_many_forks(parent):
     change = Change.parse("input:x=1", at="tell")
-    null = null_replay(parent, change=change, target=scaled, code_version=CODE)
+    null = null_replay(parent, change=change, target=scaled, options=OPTIONS)
     assert null.undeclared == ()
     assert [fork(scaled, parent, f"input:x={n}", null=null).output for n in range(3)] == ["is 0", "is 1", "is 2"]
 
@@ -117,6 +121,28 @@ def test_chance_in_a_body_is_called_not_deterministic():
         fork(run, parent, "input:x=1", "use")
 
 
+def test_of_a_value_that_is_never_the_same_the_place_and_both_hashes_are_named():
+    numbers = itertools.count()
+
+    @step
+    def make(seed):
+        return {"seed": seed, "ticket": {"number": next(numbers)}}
+
+    @step
+    def use(made):
+        return len(made)
+
+    @workflow("never")
+    def run():
+        return use(make(1))
+
+    parent = live_run(run, {}, code_version=CODE).run
+    hashes = r"\(input (\w{8}), output \w{8}, then input \1, output \w{8}, "
+    told = rf"differ at step 'make' {hashes}first at \$.ticket.number of the output\)"
+    with pytest.raises(UndeclaredChange, match=told):
+        fork(run, parent, "output=7", "use")
+
+
 def test_a_mutated_argument_that_makes_the_difference_is_named():
     seen = []
 
@@ -131,7 +157,10 @@ def test_a_mutated_argument_that_makes_the_difference_is_named():
         return note([])
 
     parent = live_run(run, {}, code_version=CODE).run
-    with pytest.raises(UndeclaredChange, match="'note' .*it changed an argument or left traces"):
+    with pytest.raises(
+        UndeclaredChange,
+        match=r"'note' has hash .* and it changed its argument 'items' at \$\[0\] \(hash \w{8}, then \w{8}\)",
+    ):
         fork(run, parent, "input:items=[7]", "note")
 
 

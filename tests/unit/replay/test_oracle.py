@@ -6,23 +6,28 @@ scope, inputs and visit which steps may be taken over. A model's answer is a fun
 oracle knows it too.
 """
 
+import ast
+import asyncio
 import contextlib
 import hashlib
+import itertools
 import random
 import socket
-import threading
 from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import pytest
+from openai import OpenAI
 
-from harness.gateway import record_local
+from harness.gateway import wrap
 from harness.pipeline import carry, step, tool, workflow
-from harness.replay import content, fork_run, live_run, replay_run
+from harness.replay import ReplayOptions, content, fork_run, live_run, replay_run
 from harness.session import Change, branch
+from harness.testing import ScriptedServer
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
 PROGRAMS = 1000
 AT_ONCE = 50
 
@@ -165,14 +170,31 @@ def expected(before, after, changed):
 
 
 class Witness:
-    """Counts what leaves the process or has an effect; not a part of what a step hangs on."""
+    """Counts what has an effect, and asks the provider; not a part of what a step hangs on."""
 
     __goldfork_opaque__ = True
 
-    def __init__(self):
-        self.asked = Counter()
+    def __init__(self, client=None):
+        self.client = client
         self.sent = []
-        self.lock = threading.Lock()
+
+
+@pytest.fixture(scope="module")
+def provider():
+    """A model server whose answer is a function of the request."""
+
+    def rule(seen):
+        name, inputs = ast.literal_eval(seen.json["messages"][0]["content"])
+        return str(digest("ask", name, inputs))
+
+    with ScriptedServer(rule=rule) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def client(provider):
+    with wrap(OpenAI(base_url=provider.url, api_key="sk-0123456789abcdef", max_retries=0)) as client:
+        yield client
 
 
 def pipeline(statements, witness):  # noqa: C901 - a branch for each kind of statement
@@ -182,16 +204,9 @@ def pipeline(statements, witness):  # noqa: C901 - a branch for each kind of sta
         return value
 
     def ask(name, inputs):
-        question = repr((name, inputs))
-
-        def compute():
-            with witness.lock:
-                witness.asked[question] += 1
-            answer = {"role": "assistant", "content": str(digest("ask", name, inputs))}
-            return {"model": "m", "choices": [{"index": 0, "message": answer, "finish_reason": "stop"}]}
-
-        request = {"model": "m", "messages": [{"role": "user", "content": question}]}
-        return int(record_local("/chat/completions", request, compute)["choices"][0]["message"]["content"])
+        question = [{"role": "user", "content": repr((name, inputs))}]
+        answer = witness.client.chat.completions.create(model="m", messages=question)
+        return int(answer.choices[0].message.content)
 
     def leaf(kind, name, inputs):
         @step(name=name)
@@ -262,30 +277,33 @@ def states(outcome):
 
 
 @pytest.mark.parametrize("batch", range(PROGRAMS // AT_ONCE))
-def test_replays_are_equal_and_forks_run_exactly_what_the_oracle_says(batch):
+def test_replays_are_equal_and_forks_run_exactly_what_the_oracle_says(batch, provider, client):
+    asked = 0
     for seed in range(batch * AT_ONCE, (batch + 1) * AT_ONCE):
         rng = random.Random(seed)
         statements = program(rng)
-        witness = Witness()
+        witness = Witness(client)
         run = pipeline(statements, witness)
-        parent = live_run(run, {"start": 7}, dry=False, code_version=CODE).run
+        live = live_run(run, {"start": 7}, dry=False, code_version=CODE)
+        parent = live.run
         value, before = Oracle().run(statements, 7)
         assert content(parent, parent.run.output_hash) == value, seed
         recorded = [step.address for step in parent.steps if step.kind != "tool" and step.parent_id]
         assert sorted(recorded) == sorted(visit.address for top in before for visit in top.all()), seed
 
-        calls, effects = sum(witness.asked.values()), len(witness.sent)
+        calls, effects = provider.calls, len(witness.sent)
+        asked += live.counts.provider_calls
         with no_sockets():
-            again = replay_run(parent, target=run, code_version=CODE)
+            again = replay_run(parent, target=run, options=OPTIONS)
         assert (again.diff.output_equal, again.diff.first_divergence, again.misses) == (True, None, ()), seed
         assert all(diff.equal for diff in again.diff.steps), seed
         assert (again.counts.provider_calls, again.counts.tokens_spent) == (0, 0)
-        assert (sum(witness.asked.values()), len(witness.sent)) == (calls, effects), seed
+        assert (provider.calls, len(witness.sent)) == (calls, effects), seed
 
         changed = rng.choice([visit for top in before for visit in top.all()]).address
         changed_value, after = Oracle({changed: 5000}).run(statements, 7)
         change = Change(kind="output", at=exact(changed), value=5000)
-        fork = fork_run(parent, target=run, change=change, code_version=CODE)
+        fork = fork_run(parent, target=run, change=change, options=OPTIONS)
         assert fork.error is None, (seed, fork.error)
         assert fork.output == changed_value, seed
         wanted = expected(before, after, changed)
@@ -293,9 +311,11 @@ def test_replays_are_equal_and_forks_run_exactly_what_the_oracle_says(batch):
         got = states(fork)
         assert got.keys() == wanted.keys(), seed
         for address, state in wanted.items():
-            word = "run" if address == changed else state
+            word = "answered" if address == changed else state
             assert got[address] == (word if address in known else "added"), (seed, address, changed)
         assert len(witness.sent) == effects, seed
+    # Otherwise the zeros above would say nothing.
+    assert asked > AT_ONCE / 10
 
 
 def exact(address):
@@ -319,21 +339,29 @@ def test_the_programs_cover_every_kind():
 
 
 def test_equal_parallel_calls_are_told_apart_by_branch():
-    witness = Witness()
+    numbers = itertools.count(1)
+    order = [2, 0, 1]
+    """By branch: which one makes its call first, second and last."""
 
-    @step
-    def roll(n):
-        witness.sent.append(n)
-        return len(witness.sent)
+    @tool(determinism="time-bound", ttl=60, version="1")
+    async def roll():
+        return next(numbers)
+
+    async def one(n):
+        with branch(n):
+            for _ in range(3 * order[n]):
+                await asyncio.sleep(0)
+            return await roll()
 
     @workflow("branches")
-    def run():
-        made = []
-        for n in range(3):
-            with branch(n):
-                made.append(roll(0))
-        return made
+    async def run():
+        return await asyncio.gather(*(one(n) for n in range(3)))
 
-    parent = live_run(run, {}, code_version=CODE).run
-    assert replay_run(parent, target=run, code_version=CODE).diff.output_equal is False
-    assert {step.scope for step in parent.steps if step.name == "roll"} == {"[0]", "[1]", "[2]"}
+    parent = live_run(run, {}, dry=False, code_version=CODE)
+    assert parent.output == [3, 1, 2]
+    assert {step.scope for step in parent.run.steps if step.name == "roll"} == {"[0]", "[1]", "[2]"}
+    # They come in another order now, and each gets its own.
+    order[:] = [0, 1, 2]
+    again = replay_run(parent.run, target=run, options=OPTIONS)
+    assert (again.output, again.diff.output_equal) == ([3, 1, 2], True)
+    assert [step.scope for step in again.run.steps if step.name == "roll"] == ["[0]", "[1]", "[2]"]

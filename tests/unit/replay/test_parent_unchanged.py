@@ -165,9 +165,9 @@ def test_a_fork_that_was_killed_goes_on_where_it_was(tmp_path, desk, store, serv
             "from harness.replay import fork_run",
             textwrap.dedent(
                 """
-        from harness.replay import NullReplay, fork_run
+        from harness.replay import NullReplay, ReplayOptions, fork_run
         import functools
-        fork_run = functools.partial(fork_run, null=NullReplay(undeclared=()))
+        fork_run = functools.partial(fork_run, options=ReplayOptions(null=NullReplay(undeclared=())))
         """
             ),
         )

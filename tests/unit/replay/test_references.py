@@ -3,7 +3,7 @@
 import pytest
 
 from harness.errors import UsageError
-from harness.replay import fork_run, live_run, replay_run
+from harness.replay import ReplayOptions, fork_run, live_run, replay_run
 from harness.session import process_store
 
 
@@ -24,7 +24,9 @@ def test_the_run_of_an_id_or_a_workflow_is_found(shop, kept):
         outcome = replay_run(ref)
         assert outcome.parent.run.id == kept.id
         assert outcome.diff.output_equal
-    forked = fork_run("shop", change="output=[]", at="draft", mode="replay", code_version="c" * 64)
+    forked = fork_run(
+        "shop", change="output=[]", at="draft", mode="replay", options=ReplayOptions(code_version="c" * 64)
+    )
     assert (forked.run.run.parent_run_id, forked.output["drafts"]) == (kept.id, [[], []])
     assert not [entry for entry in shop.done if entry.startswith(("model", "look", "send"))]
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 
 import pytest
 from openai import OpenAI
@@ -11,10 +12,11 @@ from harness.gateway import wrap
 from harness.gateway._renamed import with_names
 from harness.pipeline import prompt, step, tool, workflow
 from harness.record import Exchange
-from harness.replay import fork_run, live_run
+from harness.replay import ReplayOptions, fork_run, live_run
 from harness.testing import ScriptedServer
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
 PLAN = prompt("plan", "Plan the work on {x}")
 
 
@@ -93,9 +95,9 @@ def agent():
         yield made
 
 
-def fork(agent, parent, **options):
-    options = {"change": "prompt:plan=Plan well: {x}", "at": "plan", "code_version": CODE, **options}
-    return fork_run(parent, target=agent.run, **options)
+def fork(agent, parent, *, change="prompt:plan=Plan well: {x}", mode="auto", arm=None, **options):
+    options = replace(OPTIONS, **options)
+    return fork_run(parent, target=agent.run, change=change, at="plan", mode=mode, arm=arm, options=options)
 
 
 def test_a_call_that_differs_in_minted_ids_only_is_answered_under_this_runs_names(agent):
@@ -156,8 +158,7 @@ def test_an_id_that_no_answer_brought_is_text(agent):
         target=run,
         change="prompt:plan=Plan well: {x}",
         at="plan",
-        code_version=CODE,
-        allow_undeclared=True,
+        options=ReplayOptions(code_version=CODE, allow_undeclared=True),
     )
     assert [message.cache_state for message in outcome.run.messages] == ["live", "live"]
 
@@ -210,6 +211,6 @@ def test_what_a_recording_left_with_the_provider_is_never_continued_live(options
 
         parent = live_run(run, {"x": 1}, code_version=CODE).run
         calls = server.calls
-        outcome = fork_run(parent, target=run, change="input:text=no", at="go_on", code_version=CODE)
+        outcome = fork_run(parent, target=run, change="input:text=no", at="go_on", options=OPTIONS)
         assert (outcome.error or "").startswith(StatefulFork.__name__)
         assert server.calls == calls

@@ -8,10 +8,11 @@ from concurrent.futures import Future
 import pytest
 
 from harness.pipeline import step, workflow
-from harness.replay import fork_run, live_run, replay_run
+from harness.replay import ReplayOptions, fork_run, live_run, replay_run
 from harness.session import Mode, RunPlan, planned
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
 tenant = contextvars.ContextVar("tenant", default="none")
 
 
@@ -31,7 +32,7 @@ def test_an_async_pipeline_is_run_replayed_and_forked_inside_a_loop():
         tenant.set("ada")
         first = live_run(run, {"x": 2}, code_version=CODE)
         again = replay_run(first.run, target=run)
-        fork = fork_run(first.run, target=run, change="input:x=5", at="double", code_version=CODE)
+        fork = fork_run(first.run, target=run, change="input:x=5", at="double", options=OPTIONS)
         return first, again, fork
 
     first, again, fork = asyncio.run(main())

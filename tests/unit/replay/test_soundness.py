@@ -9,7 +9,7 @@ import types
 import pytest
 
 from harness.gateway import record_local
-from harness.replay import fork_run, live_run
+from harness.replay import ReplayOptions, fork_run, live_run
 from harness.testing import MemorySink
 
 CODE = "c" * 64
@@ -86,7 +86,7 @@ def look_up(key):
 @step
 def price(n):
     """Globals, helpers, closures."""
-    return [helper(n), MADE(n), len(WORDS), WORDS[2]["deep"], sum(MARKS), PARTIAL()]
+    return [helper(n), MADE(n), len(WORDS), [*WORDS[2]["deep"]], sum(MARKS), PARTIAL()]
 
 
 @step
@@ -292,7 +292,11 @@ def recorded(app):
 def forked(app, parent):
     """With another marker, as the one change; what else changed is what the test mutated."""
     outcome = fork_run(
-        parent, target=app.run, change='output="two"', at="marker", code_version=CODE, allow_undeclared=True
+        parent,
+        target=app.run,
+        change='output="two"',
+        at="marker",
+        options=ReplayOptions(code_version=CODE, allow_undeclared=True),
     )
     assert (outcome.status, outcome.misses) == ("ok", ())
     return outcome

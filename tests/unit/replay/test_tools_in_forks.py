@@ -7,12 +7,14 @@ import pytest
 
 from harness.errors import ChangeError, UsageError
 from harness.pipeline import step, tool, workflow
-from harness.replay import fork_run, live_run, plan_fork, replay_run
+from harness.replay import ReplayOptions, control_run, fork_run, live_run, plan_fork, refresh_change, replay_run
 from harness.session import Change
 from harness.store import open_store
 from harness.testing import MemorySink
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
+EXPIRED = ReplayOptions(expired="refresh")
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -96,8 +98,10 @@ def parent(desk):
     return recording
 
 
-def fork(desk, parent, **options):
-    outcome = fork_run(parent, target=desk.run, **{"code_version": CODE, **options})
+def fork(desk, parent, *, change=None, refresh=(), at="", mode="auto", arm=None, sink=None, **options):
+    change = change or refresh_change(refresh, at)
+    options = replace(OPTIONS, **options)
+    outcome = fork_run(parent, target=desk.run, change=change, at=at, mode=mode, arm=arm, sink=sink, options=options)
     assert outcome.status == "ok", (outcome.error, outcome.misses)
     return outcome
 
@@ -198,7 +202,7 @@ def test_a_refresh_that_gives_the_same_stops_there(desk, parent):
     run = workflow("same")(lambda ticket: after(gather(ticket)))
     same = live_run(run, {"ticket": "x"}, code_version=CODE).run
     desk.log.clear()
-    outcome = fork_run(same, target=run, refresh=("rules",), at="gather", code_version=CODE)
+    outcome = fork_run(same, target=run, change=refresh_change(["rules"], "gather"), options=OPTIONS)
     assert desk.log.count("rules anew") == 1
     assert (states(outcome)["gather"], states(outcome)["after"]) == ("run", "reused")
     assert outcome.diff.output_equal
@@ -206,10 +210,22 @@ def test_a_refresh_that_gives_the_same_stops_there(desk, parent):
 
 
 def test_a_plan_says_what_a_refresh_calls(desk, parent):
-    plan = plan_fork(parent, Change(kind="refresh", at="answer", value=["search"]), code_version=CODE)
+    plan = plan_fork(
+        parent, Change(kind="refresh", at="answer", value=["search"]), options=ReplayOptions(code_version=CODE)
+    )
     words = {one.address: one.word for one in plan.steps}
     assert (words["answer"], words["answer/search"], words["gather"]) == ("run", "called", "reused")
     assert desk.log == []
+
+
+def test_what_an_earlier_fork_kept_or_made_up_is_called_so_when_it_answers(desk, parent):
+    sink = MemorySink()
+    change = Change.parse("output=Hello", at="answer")
+    first = fork(desk, parent, change=change, sink=sink, clock=Watch(90))
+    again = fork(desk, parent, change=change, arm=sink.recording(), clock=Watch(95))
+    assert [one["answered_by"] for one in first.blocked] == ["stand-in"]
+    assert again.blocked == first.blocked
+    assert [one["action"] for one in (*first.expired, *again.expired)] == ["kept", "kept"]
 
 
 def test_what_cannot_be_refreshed_is_named(desk, parent):
@@ -217,10 +233,6 @@ def test_what_cannot_be_refreshed_is_named(desk, parent):
         fork(desk, parent, refresh=("serch",), at="gather")
     with pytest.raises(ChangeError, match="'note' is a side effect"):
         fork(desk, parent, refresh=("note",), at="send")
-    with pytest.raises(ChangeError, match="a change of its own"):
-        fork(desk, parent, refresh=("search",), change="output=1", at="gather")
-    with pytest.raises(ChangeError, match="needs one change"):
-        fork(desk, parent)
 
 
 def test_a_refresh_in_replay_mode_is_answered_by_its_arm_or_missing(desk, parent):
@@ -229,12 +241,13 @@ def test_a_refresh_in_replay_mode_is_answered_by_its_arm_or_missing(desk, parent
     desk.log.clear()
     again = fork(desk, parent, refresh=("search",), at="gather", mode="replay", arm=sink.recording())
     assert (again.output, called(desk.log)) == (first.output, [])
-    alone = fork_run(parent, target=desk.run, refresh=("search",), at="gather", mode="replay", code_version=CODE)
+    change = refresh_change(["search"], "gather")
+    alone = fork_run(parent, target=desk.run, change=change, mode="replay", options=OPTIONS)
     assert (alone.status, called(desk.log)) == ("missing", [])
 
 
 def test_every_side_effect_kept_dry_is_logged_with_what_answered(desk, parent):
-    replayed = replay_run(parent, target=desk.run, code_version=CODE)
+    replayed = replay_run(parent, target=desk.run, options=OPTIONS)
     text = replayed.blocked[0]["arguments"]["text"]
     assert replayed.blocked == (
         {"tool": "note", "step": "send/note", "arguments": {"text": text}, "answered_by": "recording"},
@@ -262,7 +275,7 @@ def test_a_blocked_effect_is_logged_too(desk):
 
     run = workflow("pay")(lambda text: wire(price(text)))
     parent = live_run(run, {"text": "abc"}, dry=False, code_version=CODE).run
-    outcome = fork_run(parent, target=run, change="output=7", at="price", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="output=7", at="price", options=OPTIONS)
     assert outcome.blocked == ({"tool": "wire", "step": "wire", "arguments": {"amount": 7}, "answered_by": "nothing"},)
     assert outcome.status == "missing"
     assert "'wire' is not executed here" in outcome.misses[0]
@@ -296,8 +309,12 @@ def test_a_dry_earlier_attempt_does_not_stand_for_the_effect(desk, parent):
 def test_no_side_effect_is_executed_in_a_replay(desk, parent):
     with pytest.raises(UsageError, match="mode replay executes no side effects"):
         fork(desk, parent, change="output=Hello", at="answer", allow_side_effects=True, mode="replay")
-    with pytest.raises(TypeError):
-        replay_run(parent, target=desk.run, allow_side_effects=True)
+    change = Change.parse("output=Hello", at="answer")
+    for options, word in ((ReplayOptions(allow_side_effects=True), "side_effects"), (EXPIRED, "expired")):
+        with pytest.raises(UsageError, match=f"a replay executes no tool .* leave .*{word}"):
+            replay_run(parent, target=desk.run, options=options)
+        with pytest.raises(UsageError, match=f"a control fork executes no tool .* leave .*{word}"):
+            control_run(parent, target=desk.run, change=change, options=options)
     assert desk.log == []
 
 

@@ -1,9 +1,10 @@
 """Where a run leaves its parent: the first difference, in order of start."""
 
 from harness.pipeline import step, tool, workflow
-from harness.replay import fork_run, live_run, replay_run
+from harness.replay import ReplayOptions, fork_run, live_run, replay_run
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
 
 
 @step
@@ -118,7 +119,7 @@ def test_a_step_is_skipped_whatever_its_ignored_argument_and_records_its_own(exe
 
     parent = live_run(run, {}, code_version=CODE).run
     at[0] = 2.5
-    outcome = fork_run(parent, target=run, change="output=0", at="note", mode="replay", code_version=CODE)
+    outcome = fork_run(parent, target=run, change="output=0", at="note", mode="replay", options=OPTIONS)
     assert bodies == [1.5]
     reused = outcome.run.steps[1]
     assert reused.state == "reused"

@@ -10,9 +10,10 @@ import pytest
 from harness.errors import UndeclaredChange
 from harness.gateway import record_local
 from harness.pipeline import now, step, tool, workflow
-from harness.replay import content, fork_run, live_run, replay_run
+from harness.replay import ReplayOptions, content, fork_run, live_run, replay_run
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
 
 
 class Model:
@@ -60,9 +61,9 @@ def test_trap_1_timestamps_in_inputs(model):
 
     run = workflow("declared")(lambda ticket: declared(ticket))
     parent = record(run, {"ticket": "hi"}, model)
-    outcome = replay_run(parent, target=run, code_version=CODE)
+    outcome = replay_run(parent, target=run, options=OPTIONS)
     assert (outcome.status, outcome.diff.output_equal, model.asked) == ("ok", True, [])
-    forked = fork_run(parent, target=run, change='input:ticket="ho"', at="declared", code_version=CODE)
+    forked = fork_run(parent, target=run, change='input:ticket="ho"', at="declared", options=OPTIONS)
     # The fork's own request is new, and carries the recorded time.
     (asked,) = model.asked
     assert asked == content(parent, parent.run.output_hash).rpartition(" (")[0].replace("hi", "ho")
@@ -75,11 +76,11 @@ def test_trap_1_timestamps_in_inputs(model):
 
     bad = workflow("undeclared")(lambda ticket: undeclared(ticket))
     parent = record(bad, {"ticket": "hi"}, model)
-    outcome = replay_run(parent, target=bad, code_version=CODE)
+    outcome = replay_run(parent, target=bad, options=OPTIONS)
     assert outcome.status == "missing"
     assert "harness.now()" in outcome.misses[0]
     with pytest.raises(UndeclaredChange, match=r"message 0 \(user\) at .content. .*01T12:00:00.*looks like a clock"):
-        fork_run(parent, target=bad, change='input:ticket="ho"', at="undeclared", code_version=CODE)
+        fork_run(parent, target=bad, change='input:ticket="ho"', at="undeclared", options=OPTIONS)
     assert model.asked == []
 
 
@@ -113,9 +114,9 @@ def test_trap_2_json_order(model):
 
     parent = record(run, {"x": 1}, model)
     turned.append(True)
-    outcome = replay_run(parent, target=run, code_version=CODE)
+    outcome = replay_run(parent, target=run, options=OPTIONS)
     assert (outcome.status, outcome.diff.output_equal, model.asked) == ("ok", True, [])
-    forked = fork_run(parent, target=run, change="output=2", at="other", code_version=CODE)
+    forked = fork_run(parent, target=run, change="output=2", at="other", options=OPTIONS)
     assert (forked.output[0], model.asked) == (outcome.output[0], [])
 
 
@@ -137,9 +138,9 @@ def test_trap_3_temperature(model, temperature):
 
     parent = record(run, {"ticket": "hi"}, model)
     for _ in range(3):
-        outcome = replay_run(parent, target=run, code_version=CODE)
+        outcome = replay_run(parent, target=run, options=OPTIONS)
         assert (outcome.diff.output_equal, outcome.jitter, model.asked) == (True, (), [])
-    forked = fork_run(parent, target=run, change='input:ticket="ho"', at="draft", code_version=CODE)
+    forked = fork_run(parent, target=run, change='input:ticket="ho"', at="draft", options=OPTIONS)
     assert model.asked == ["draft ho"]
     said = {0: (), None: ("draft: m was called anew with temperature none given",)}
     expected = said.get(temperature, (f"draft: m was called anew with temperature {temperature}",))
@@ -180,7 +181,7 @@ def test_trap_4_side_effects(model):
     parent = record(run, {"ticket": "hi"}, model)
     assert len(sent) == 4
     sent.clear()
-    outcomes = [replay_run(parent, target=run, code_version=CODE)]
+    outcomes = [replay_run(parent, target=run, options=OPTIONS)]
     for change, at in (
         ("output=Hello", "draft"),
         ('input:ticket="ho"', "draft"),
@@ -188,7 +189,7 @@ def test_trap_4_side_effects(model):
         ('input:ticket="ho"', "mail"),
         ("output=[]", "publish"),
     ):
-        outcomes.append(fork_run(parent, target=run, change=change, at=at, code_version=CODE))
+        outcomes.append(fork_run(parent, target=run, change=change, at=at, options=OPTIONS))
     assert sent == []
     assert [outcome.status for outcome in outcomes] == ["ok"] * 6
     assert [len(outcome.blocked) for outcome in outcomes] == [4, 4, 4, 4, 4, 1]
@@ -256,7 +257,7 @@ def test_trap_5_mutated_state(model, fresh):
     parent = record(fresh().run, {"ticket": "late"}, model)
     answer = content(parent, parent.run.output_hash)[1]
     app = fresh()
-    outcome = fork_run(parent, target=app.run, change="output=loud", at="tone", code_version=CODE)
+    outcome = fork_run(parent, target=app.run, change="output=loud", at="tone", options=OPTIONS)
     # A full run with the same answers gives this: what one step left in the module is there for the next.
     assert outcome.output == [4, answer, 3, 43, "loud"]
     assert model.asked == []
@@ -268,13 +269,19 @@ def test_trap_5_mutated_state(model, fresh):
     assert inputs == [{"items": [1, 2]}, {"items": [1, 2, 40]}]
     # Another ticket is learnt, and recalled, in the fork.
     app = fresh()
-    changed = fork_run(parent, target=app.run, change='input:ticket="lost"', at="cached", code_version=CODE)
+    changed = fork_run(parent, target=app.run, change='input:ticket="lost"', at="cached", options=OPTIONS)
     assert model.asked == ["learn lost"]
     assert changed.output[1].startswith("learn lost")
     # A step that reads what another one should have left sees its own state, not the recorded one.
     app = fresh()
     app.CACHE["late"] = "stale"
-    stale = fork_run(parent, target=app.run, change="output=loud", at="tone", code_version=CODE, allow_undeclared=True)
+    stale = fork_run(
+        parent,
+        target=app.run,
+        change="output=loud",
+        at="tone",
+        options=ReplayOptions(code_version=CODE, allow_undeclared=True),
+    )
     assert stale.output[1] == "stale"
     assert any("recall" in line for line in stale.undeclared)
 
@@ -314,5 +321,5 @@ def test_trap_5_state_that_grows_from_run_to_run_is_named_and_never_passed_off_a
     parent = live_run(app.run, {"ticket": "late"}, code_version=CODE).run
     app.LOG.clear()
     with pytest.raises(UndeclaredChange, match="step 'recall' gives something else .* what 'learn' left behind"):
-        fork_run(parent, target=app.run, change="output=loud", at="tone", code_version=CODE)
+        fork_run(parent, target=app.run, change="output=loud", at="tone", options=OPTIONS)
     sys.modules.pop("trap_growing")

@@ -132,6 +132,10 @@ def _steps(before: dict, after: dict, category: str, *, kind: str, blobs: Blobs)
     return steps
 
 
+def _places(kind: str) -> tuple[ValueChange, ...]:
+    return () if kind == "same" else (ValueChange(path="$.reply", kind="text", before="a", after="b"),)
+
+
 def _outcome(case: str, category: str, *, kind: str, blobs: Blobs) -> tuple[RunOutcome, str]:
     """One forked run: ``same``, ``worded``, ``wrong``, ``missing`` or ``crash``."""
     before = {"category": category, "reply": _reply(case.replace("-", " "), "long")}
@@ -166,7 +170,8 @@ def _outcome(case: str, category: str, *, kind: str, blobs: Blobs) -> tuple[RunO
             steps=tuple(steps),
             first_divergence=None if kind == "same" else "draft",
             output_equal=old == new if ended else None,
-            output=() if kind == "same" else (ValueChange(path="$.reply", kind="text", before="a", after="b"),),
+            output=_places(kind),
+            difference=None if kind == "same" or not ended else Difference(kind="content", places=_places(kind)),
         ),
         drift=("model served gpt-5-mini-2026-04 instead of gpt-5-mini-2026-01",) if kind == "wrong" else (),
         duration_ms=812.5,
@@ -322,6 +327,44 @@ def make_equal() -> ExperimentResult:
     )
 
 
+def make_forked() -> ExperimentResult:
+    """The fork with what only a fork has: settled steps, control forks, old results, calls that may vary."""
+    result = make_result()
+    words = {"reused": "settled by recording", "answered": "settled by recording", "dry": "dry", "removed": None}
+    old = {"tool": "search_kb", "step": "research/search_kb", "age_s": 90_000.0, "ttl_s": 3600.0, "action": "kept"}
+    recorded = {"helpful": 0.9, "category.correct": True}
+    trials = []
+    for number, trial in enumerate(result.trials):
+        steps = tuple(replace(one, settled=words.get(one.state, "re-run")) for one in trial.outcome.diff.steps)
+        outcome = replace(
+            trial.outcome,
+            diff=replace(trial.outcome.diff, steps=steps),
+            undeclared=("the output of step 'classify' has hash 0011aabb, recorded 2233ccdd (first at $)",),
+            jitter=("draft: gpt-5-mini was called anew with temperature 0.7",),
+            expired=(old,),
+        )
+        controls = tuple(_control(k, helpful=0.8 + 0.1 * ((number + k) % 3)) for k in (1, 2, 3))
+        before = {name: Score(name=name, value=value, evaluator=name) for name, value in recorded.items()}
+        trials.append(replace(trial, outcome=outcome, controls=controls, recorded_scores=before))
+    return replace(result, trials=tuple(trials))
+
+
+def _control(number: int, *, helpful: float) -> ControlTrial:
+    return ControlTrial(
+        number=number,
+        arm=f"control:{number}@draft",
+        run=f"0196a1b2-0000-7000-8000-00000000000{number}",
+        status="ok",
+        output_hash="a" * 64,
+        equal=False,
+        first_divergence="draft",
+        scores=(
+            Score(name="helpful", value=helpful, evaluator="helpful"),
+            Score(name="category.correct", value=True, evaluator="category"),
+        ),
+    )
+
+
 def make_hostile() -> ExperimentResult:
     """Every string that a model, a tool or a dataset file may hold is hostile."""
     result = make_result(cases=len(HOSTILE))
@@ -421,6 +464,11 @@ def _hostile_difference(text: str, place: ValueChange) -> Difference:
 @pytest.fixture(scope="session")
 def result() -> ExperimentResult:
     return make_result()
+
+
+@pytest.fixture(scope="session")
+def forked() -> Summary:
+    return build(make_forked())
 
 
 @pytest.fixture(scope="session")

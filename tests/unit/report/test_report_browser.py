@@ -89,6 +89,53 @@ def test_the_page_fits_a_phone(opened, result):
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
+CUT = """
+[...document.querySelectorAll('.scroll')]
+  .filter(box => box.querySelector('table') && box.scrollWidth > box.clientWidth + 1)
+  .map(box => box.querySelector('caption').textContent)
+"""
+BROKEN = """
+[...document.querySelectorAll('.stack td, .stack th')].filter(cell => {
+  const range = document.createRange();
+  const walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  for (let node = walk.nextNode(); node; node = walk.nextNode())
+    for (const word of node.data.matchAll(/[A-Za-z]{2,12}/g)) {
+      range.setStart(node, word.index); range.setEnd(node, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map(one => Math.round(one.top))).size > 1) return true;
+    }
+  return false;
+}).map(cell => cell.textContent)
+"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_table_is_cut_and_no_word_is_broken(opened, forked, width):
+    page, _, complaints = opened(forked)
+    page.set_viewport_size({"width": width, "height": 900})
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+
+    assert page.evaluate(CUT) == []
+    assert page.evaluate(BROKEN) == []
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert complaints == []
+
+
+def test_a_phone_names_every_figure(opened, forked):
+    page, _, _ = opened(forked)
+    page.set_viewport_size({"width": 390, "height": 900})
+    names = "[...document.querySelectorAll('.stack td[data-l]')].map(one => getComputedStyle(one, '::before').content)"
+
+    assert {'"Candidate: "', '"Fork − recorded: "', '"Re-run: "', '"Calls: "'} <= set(page.evaluate(names))
+    assert page.evaluate("getComputedStyle(document.querySelector('.stack thead')).position") == "absolute"
+
+
+def test_what_a_fork_did_comes_before_its_scores(opened, forked):
+    page, _, _ = opened(forked)
+
+    heads = page.locator("h2").all_text_contents()
+    assert heads[:5] == ["First divergence", "Steps", "Tools and chance", "Effect beside jitter", "Scores"]
+
+
 def test_a_dark_screen_prints_on_white(opened, result):
     page, _, _ = opened(build(result))
     page.emulate_media(color_scheme="dark")

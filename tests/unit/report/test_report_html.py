@@ -16,9 +16,9 @@ OURS = {
     "a", "b", "body", "caption", "circle", "code", "dd", "del", "details", "div", "dl", "dt", "fieldset", "figcaption",
     "figure", "footer", "h1", "h2", "h3", "h4", "head", "header", "html", "i", "input", "ins", "label", "legend", "li",
     "line", "main", "meta", "ol", "p", "pre", "rect", "section", "span", "strong", "style", "summary", "svg", "table",
-    "tbody", "td", "text", "th", "thead", "title", "tr", "ul",
+    "tbody", "td", "text", "th", "thead", "title", "tr", "ul", "wbr",
 }  # fmt: skip
-VOID = {"meta", "input", "br"}
+VOID = {"meta", "input", "br", "wbr"}
 
 
 class Page(HTMLParser):

@@ -12,7 +12,8 @@ from harness.report import build, render_json, to_json
 KEYS = [
     "experiment", "dataset", "version", "mode", "cases", "trials", "provider_calls", "outputs_equal", "tokens",
     "unknown_usage", "cost", "steps", "tools", "scores", "verdicts", "verdict", "exit_code", "reports",
-    "change", "first_divergence", "settled", "controls", "effects", "undeclared", "drift",
+    "change", "first_divergence", "settled", "controls", "effects", "blocked", "expired", "jitter_calls",
+    "undeclared", "drift",
 ]  # fmt: skip
 
 

@@ -4,10 +4,10 @@ import hashlib
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from harness.record._parts import join, layout_parts, split
+from harness.record import join_body, layout_parts, split_body
 
 _SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20)
 _JSON = st.recursive(
@@ -39,7 +39,7 @@ _some = settings(max_examples=60, deadline=None)
 def _joined(found):
     parts = {hashlib.sha256(part).hexdigest(): part for part in found.parts}
     assert set(layout_parts(found.layout)) == set(parts)
-    return join(found.layout, found.growing, parts.__getitem__)
+    return join_body(found.layout, found.growing, parts.__getitem__)
 
 
 def _encoded(body, style):
@@ -50,9 +50,10 @@ def _encoded(body, style):
 @given(_BODY, _STYLES)
 def test_joining_gives_the_identical_bytes(body, style):
     data = _encoded(body, style)
-    found = split(data)
+    found = split_body(data)
     assert _joined(found) == data
-    assert len(found.growing) in {len(body["messages"]), len(body.get("input", ()))}
+    lists = [value for value in body.values() if isinstance(value, list)]
+    assert len(found.growing) in {len(value) for value in lists}
 
 
 @_some
@@ -61,7 +62,7 @@ def test_joining_gives_the_identical_bytes(body, style):
     | (_JSON | _BODY.map(lambda body: {"a": body, "b": 1})).map(lambda v: json.dumps(v).encode())
 )
 def test_any_bytes_are_split_right_or_not_at_all(data):
-    found = split(data)
+    found = split_body(data)
     assert found is None or _joined(found) == data
 
 
@@ -69,9 +70,9 @@ def test_any_bytes_are_split_right_or_not_at_all(data):
 def test_turns_of_a_conversation_share_all_but_what_is_new(style):
     tools = [{"type": "function", "function": {"name": f"f{n}", "description": "what it does " * 30}} for n in range(3)]
     messages = [{"role": "user", "content": "first"}, {"role": "assistant", "content": "zweite Grüße"}]
-    first = split(_encoded({"model": "m", "messages": messages, "tools": tools}, style))
+    first = split_body(_encoded({"model": "m", "messages": messages, "tools": tools}, style))
     messages += [{"role": "user", "content": "third"}]
-    second = split(_encoded({"model": "m", "messages": messages, "tools": tools}, style))
+    second = split_body(_encoded({"model": "m", "messages": messages, "tools": tools}, style))
     assert first.layout == second.layout
     assert first.parts == second.parts
     assert len(first.parts) == 3
@@ -81,9 +82,11 @@ def test_turns_of_a_conversation_share_all_but_what_is_new(style):
 @_some
 @given(_BODY, _STYLES, st.lists(_ITEM, max_size=3))
 def test_a_turn_that_follows_another_is_split_alike(body, style, more):
+    # A list that makes up most of the first turn only would be taken for the growing one there.
+    assume(len(_encoded(body.get("metadata"), style)) <= 150)
     longer = {**body, "messages": body["messages"] + more}
-    whole = split(_encoded(longer, style))
-    resumed = split(_encoded(longer, style), split(_encoded(body, style)).prefix)
+    whole = split_body(_encoded(longer, style))
+    resumed = split_body(_encoded(longer, style), split_body(_encoded(body, style)).prefix)
     assert (resumed.layout, resumed.prefix) == (whole.layout, whole.prefix)
     assert set(resumed.parts) == set(whole.parts)
     assert whole.growing[len(whole.growing) - len(resumed.growing) :] == resumed.growing
@@ -91,13 +94,13 @@ def test_a_turn_that_follows_another_is_split_alike(body, style, more):
 
 def test_a_turn_that_follows_another_is_looked_at_from_there_on():
     body = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "seed": 1}
-    first = split(_encoded(body, {}))
+    first = split_body(_encoded(body, {}))
     assert first.prefix.depth == 1
     body["messages"] = body["messages"] + [{"role": "assistant", "content": "hi"}]
-    second = split(_encoded(body, {}), first.prefix)
+    second = split_body(_encoded(body, {}), first.prefix)
     assert second.resumed
     assert second.growing == (b' {"role": "assistant", "content": "hi"}',)
-    other = split(_encoded({**body, "model": "n"}, {}), first.prefix)
+    other = split_body(_encoded({**body, "model": "n"}, {}), first.prefix)
     assert not other.resumed
     assert len(other.growing) == 2
 
@@ -109,9 +112,9 @@ def test_a_turn_that_follows_another_is_looked_at_from_there_on():
 )
 def test_a_snapshot_shares_the_list_that_makes_up_most_of_it(wrap):
     turns = [{"role": "user", "content": f"turn {number} " * 40} for number in range(6)]
-    first = split(_encoded(wrap(turns[:5]), {}))
-    second = split(_encoded(wrap(turns), {}), first.prefix)
-    whole = split(_encoded(wrap(turns), {}))
+    first = split_body(_encoded(wrap(turns[:5]), {}))
+    second = split_body(_encoded(wrap(turns), {}), first.prefix)
+    whole = split_body(_encoded(wrap(turns), {}))
     assert _joined(whole) == _encoded(wrap(turns), {})
     assert (len(first.growing), len(second.growing), len(whole.growing)) == (5, 1, 6)
     assert (second.layout, second.prefix) == (whole.layout, whole.prefix)
@@ -120,7 +123,7 @@ def test_a_snapshot_shares_the_list_that_makes_up_most_of_it(wrap):
 
 def test_another_parameter_leaves_the_elements_shared():
     body = {"input": [{"role": "user", "content": "hello"}], "instructions": "be brief " * 50, "seed": 1}
-    first, second = split(_encoded(body, {})), split(_encoded({**body, "seed": 2}, {}))
+    first, second = split_body(_encoded(body, {})), split_body(_encoded({**body, "seed": 2}, {}))
     assert first.layout != second.layout
     assert (first.parts, first.growing) == (second.parts, second.growing)
 
@@ -142,16 +145,16 @@ def test_another_parameter_leaves_the_elements_shared():
     ],
 )
 def test_what_cannot_be_split_is_left_whole(data):
-    assert split(data) is None
+    assert split_body(data) is None
 
 
 def test_a_repeated_list_and_trailing_bytes_survive():
     data = b' {"messages" : [ {"a":1} , {"b":2}\n], "messages":[{"c":3}]} \n'
-    assert _joined(split(data)) == data
+    assert _joined(split_body(data)) == data
 
 
 def test_a_damaged_layout_is_an_error_not_a_body():
-    found = split(b'{"messages":[{"a":1}],"model":"m"}')
+    found = split_body(b'{"messages":[{"a":1}],"model":"m"}')
     for damaged in (b"", b"\x02" + found.layout[1:], found.layout[:-1], found.layout[:1] + b"\x07\x00\x00\x00\x00"):
         with pytest.raises(ValueError, match="layout"):
-            join(damaged, found.growing, {}.__getitem__)
+            join_body(damaged, found.growing, {}.__getitem__)

@@ -55,7 +55,7 @@ def test_stats_and_gc_print_json(goldfork, path):
     assert stats["content_bytes"] == 400
     assert {"table": "runs", "rows": 0} in [{"table": t["table"], "rows": t["rows"]} for t in stats["tables"]]
     removed = json.loads(goldfork(path, "store", "gc", "--json")[1])
-    assert removed == {"blobs": 0, "chains": 0, "bytes": 0, "kept_recent": 1}
+    assert removed == {"blobs": 0, "chains": 0, "bytes": 0, "kept_recent": 1, "expired_tool_results": 0}
 
 
 def test_a_store_that_is_not_there_is_one_line_and_exit_code_2(goldfork, tmp_path):

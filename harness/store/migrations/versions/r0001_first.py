@@ -22,11 +22,54 @@ FROM messages WHERE status = 'ok' AND cache_state = 'live'
 """
 
 
+_COUNT_NEW = (
+    "INSERT INTO outbox_counts (kind, state, share, entries) VALUES (NEW.kind, NEW.state, 0, 1) "
+    "ON CONFLICT (kind, state, share) DO UPDATE SET entries = entries + 1;"
+)
+_COUNT_OLD = "UPDATE outbox_counts SET entries = entries - 1 WHERE kind = OLD.kind AND state = OLD.state;"
+_COUNT_ROWS = """
+    INSERT INTO outbox_counts AS counted (kind, state, share, entries)
+    SELECT kind, state, pg_backend_pid() % 32, sum(n) FROM ({}) AS rows
+    GROUP BY kind, state HAVING sum(n) <> 0 ORDER BY kind, state
+    ON CONFLICT (kind, state, share) DO UPDATE SET entries = counted.entries + excluded.entries;
+"""
+_GAINED, _LOST = "SELECT kind, state, 1 AS n FROM gained", "SELECT kind, state, -1 AS n FROM lost"
+COUNTING = {
+    "sqlite": (
+        f"CREATE TRIGGER outbox_entered AFTER INSERT ON outbox BEGIN {_COUNT_NEW} END",
+        "CREATE TRIGGER outbox_moved AFTER UPDATE OF kind, state ON outbox "
+        f"WHEN NEW.state <> OLD.state OR NEW.kind <> OLD.kind BEGIN {_COUNT_OLD} {_COUNT_NEW} END",
+        f"CREATE TRIGGER outbox_left AFTER DELETE ON outbox BEGIN {_COUNT_OLD} END",
+    ),
+    # Once per statement there, whatever number of rows; a session has a share of its own unless 32 are exceeded.
+    "postgresql": (
+        f"""
+CREATE FUNCTION outbox_count() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN {_COUNT_ROWS.format(_GAINED)}
+    ELSIF TG_OP = 'DELETE' THEN {_COUNT_ROWS.format(_LOST)}
+    ELSE {_COUNT_ROWS.format(f"{_GAINED} UNION ALL {_LOST}")}
+    END IF;
+    RETURN NULL;
+END $$""",
+        "CREATE TRIGGER outbox_entered AFTER INSERT ON outbox REFERENCING NEW TABLE AS gained "
+        "FOR EACH STATEMENT EXECUTE FUNCTION outbox_count()",
+        "CREATE TRIGGER outbox_moved AFTER UPDATE ON outbox REFERENCING NEW TABLE AS gained OLD TABLE AS lost "
+        "FOR EACH STATEMENT EXECUTE FUNCTION outbox_count()",
+        "CREATE TRIGGER outbox_left AFTER DELETE ON outbox REFERENCING OLD TABLE AS lost "
+        "FOR EACH STATEMENT EXECUTE FUNCTION outbox_count()",
+    ),
+}
+"""What keeps ``outbox_counts``."""
+
+
 def upgrade() -> None:
     """Create every table."""
     for create in (_recording, _content, _datasets, _experiments, _work):
         create()
     op.execute(CACHE_VIEW)
+    for statement in COUNTING[op.get_bind().dialect.name]:
+        op.execute(statement)
 
 
 def _recording() -> None:
@@ -379,7 +422,15 @@ def _work() -> None:
     )
     op.create_index("ix_outbox_kind_state_created_at", "outbox", ["kind", "state", "created_at"])
     op.create_index("ix_outbox_kind_state_due_at", "outbox", ["kind", "state", "due_at"])
-    op.create_index("ix_outbox_state_kind", "outbox", ["state", "kind"])
+    op.create_table(
+        "outbox_counts",
+        sa.Column("kind", TEXT, nullable=False),
+        sa.Column("state", TEXT, nullable=False),
+        sa.Column("share", sa.Integer(), nullable=False),
+        sa.Column("entries", BIG, nullable=False),
+        sa.PrimaryKeyConstraint("kind", "state", "share", name="pk_outbox_counts"),
+        sqlite_with_rowid=False,
+    )
     op.create_table(
         "leases",
         sa.Column("name", TEXT, nullable=False),

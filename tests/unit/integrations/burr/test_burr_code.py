@@ -10,7 +10,7 @@ from burr.integrations.pydantic import PydanticTypingSystem
 from pydantic import BaseModel
 
 from harness.integrations import burr as goldfork_burr
-from harness.replay import fork_run, live_run, replay_run
+from harness.replay import ReplayOptions, fork_run, live_run, replay_run
 
 SUFFIX = "!"
 
@@ -72,8 +72,8 @@ def shouting(times=2, ending="?", bound=1, made=Shout, call=helper):
 
 def forked(recorded, pipeline):
     # What only the digest of the package would tell apart is no proof enough.
-    same = {"code_version": recorded.run.run.code_version, "allow_undeclared": True}
-    outcome = fork_run(recorded.run, target=pipeline, change='output={"done": 0}', at="last", **same)
+    options = ReplayOptions(code_version=recorded.run.run.code_version, allow_undeclared=True)
+    outcome = fork_run(recorded.run, target=pipeline, change='output={"done": 0}', at="last", options=options)
     assert outcome.error is None
     return {step.name: step.state for step in outcome.run.steps}, outcome.output
 

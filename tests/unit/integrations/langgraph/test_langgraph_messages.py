@@ -7,11 +7,12 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
 
 import harness
-from harness.replay import fork_run, live_run, replay_run
+from harness.replay import ReplayOptions, fork_run, live_run, replay_run
 
 openai_models = pytest.importorskip("langchain_openai")
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
 
 
 @pytest.fixture
@@ -55,12 +56,12 @@ def test_drawn_ids_are_replayed_and_a_chat_model_is_known_by_its_settings(world,
     assert live.error is None
     assert live.output["messages"][1]["content"] == world.digest("why?")
     assert len({m["id"] for m in live.output["messages"]}) == 3
-    replayed = replay_run(live.run, target=run, code_version=CODE)
+    replayed = replay_run(live.run, target=run, options=OPTIONS)
     assert replayed.status == "ok"
     assert replayed.diff.first_divergence is None
     assert replayed.output == live.output
     changed = '[{"type": "human", "content": "x"}]'
-    forked = fork_run(live.run, target=run, change=f"input:messages={changed}", at="second", code_version=CODE)
+    forked = fork_run(live.run, target=run, change=f"input:messages={changed}", at="second", options=OPTIONS)
     assert states(forked)["LangGraph/first"] == "reused"
     model.temperature = 1
     warmer = fork_run(
@@ -68,8 +69,7 @@ def test_drawn_ids_are_replayed_and_a_chat_model_is_known_by_its_settings(world,
         target=run,
         change=f"input:messages={changed}",
         at="second",
-        code_version=CODE,
-        allow_undeclared=True,
+        options=ReplayOptions(code_version=CODE, allow_undeclared=True),
     )
     assert states(warmer)["LangGraph/first"] == "run"
     assert world.server.calls == 2
@@ -90,7 +90,7 @@ def test_async_chat_models_too(world, tapped):
 
     live = live_run(run, {"question": "why?"}, dry=False, code_version=CODE)
     assert live.error is None
-    replayed = replay_run(live.run, target=run, code_version=CODE)
+    replayed = replay_run(live.run, target=run, options=OPTIONS)
     assert replayed.diff.first_divergence is None
     assert replayed.output == live.output
     assert {m.scope for m in live.run.messages} == {"LangGraph/first"}

@@ -8,10 +8,11 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from langgraph.graph import END, START, StateGraph
 
-from harness.replay import fork_run, live_run, null_replay, replay_run
+from harness.replay import ReplayOptions, fork_run, live_run, null_replay, replay_run
 from harness.session import Change
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
 TOP = "LangGraph"
 
 
@@ -219,7 +220,7 @@ def test_replay_is_equal_and_free_and_a_fork_runs_what_the_oracle_says(world, se
 
     calls, sent = world.server.calls, len(world.sent)
     world.ran.clear()
-    replayed = replay_run(live.run, target=run, code_version=CODE)
+    replayed = replay_run(live.run, target=run, options=OPTIONS)
     assert replayed.status == "ok", replayed.error
     assert replayed.diff.first_divergence is None
     assert all(step.equal for step in replayed.diff.steps)
@@ -238,11 +239,11 @@ def test_replay_is_equal_and_free_and_a_fork_runs_what_the_oracle_says(world, se
     oracle = Oracle(world, blocks, "a1", parent=parent, change=(name, number, field, value))
     at = f"{TOP}/{name}#{number}"
     change = Change.parse(f'input:{field}="{value}"', at=at)
-    null = null_replay(live.run, change=change, target=run, code_version=CODE)
+    null = null_replay(live.run, change=change, target=run, options=OPTIONS)
     assert null.undeclared == ()
     assert (world.server.calls, len(world.sent)) == (calls, sent)
     world.ran.clear()
-    forked = fork_run(live.run, target=run, change=change, code_version=CODE, null=null)
+    forked = fork_run(live.run, target=run, change=change, options=ReplayOptions(code_version=CODE, null=null))
     assert forked.error is None
     assert {k: v for k, v in forked.output.items() if k != "log"} == oracle.state
     assert steps(forked) == Counter(oracle.visits)

@@ -16,10 +16,11 @@ import harness
 from harness.errors import UsageError
 from harness.integrations.langgraph import target
 from harness.pipeline import code_of, workflow
-from harness.replay import content, fork_run, live_run, replay_run
+from harness.replay import ReplayOptions, content, fork_run, live_run, replay_run
 from harness.session import Mode, NullSink, RunPlan, planned, recording_of
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
 
 
 class State(TypedDict, total=False):
@@ -76,10 +77,10 @@ def test_a_graph_is_its_own_target(world):
     graph = chain(("plan", lambda s: {"plan": world.ask("plan " + s["topic"])}), ("end", lambda s: {"text": "!"}))
     parent = record(target(graph), topic="tea").run
     assert parent.run.code_version == CODE
-    replayed = replay_run(parent, target=target(graph), code_version=CODE)
+    replayed = replay_run(parent, target=target(graph), options=OPTIONS)
     assert replayed.status == "ok"
     assert replayed.diff.output_equal
-    forked = fork_run(parent, target=target(graph), change="input:topic=soup", at="plan", code_version=CODE)
+    forked = fork_run(parent, target=target(graph), change="input:topic=soup", at="plan", options=OPTIONS)
     assert states(forked) == {"plan": "run", "end": "run"}
     assert forked.output["plan"] == world.digest("plan soup")
     assert world.server.calls == 2
@@ -141,10 +142,10 @@ def test_calls_belong_to_the_node_that_made_them_in_threads_and_in_tasks(world):
         assert {(names[m.step_id], m.scope) for m in live.run.messages} == {
             (f"LangGraph/{name}", f"LangGraph/{name}") for name in ("plan", "left", "right", "text")
         }
-        replayed = replay_run(live.run, target=run, code_version=CODE)
+        replayed = replay_run(live.run, target=run, options=OPTIONS)
         assert replayed.diff.output_equal
         assert replayed.counts.steps_run == 5
-        forked = fork_run(live.run, target=run, change="input:plan=x", at="right", code_version=CODE)
+        forked = fork_run(live.run, target=run, change="input:plan=x", at="right", options=OPTIONS)
         assert forked.error is None
         assert {k: v for k, v in states(forked).items() if v == "run"} == {
             "LangGraph": "run",
@@ -170,10 +171,10 @@ def test_what_send_starts_is_told_apart_by_what_was_sent(world):
     assert len(set(scopes)) == 4
     assert sum(scope.endswith(".1]") for scope in scopes) == 1
     for _ in range(5):
-        replayed = replay_run(live.run, target=run, code_version=CODE)
+        replayed = replay_run(live.run, target=run, options=OPTIONS)
         assert replayed.output == live.output
         assert replayed.diff.first_divergence is None
-    forked = fork_run(live.run, target=run, change='input:items=["y", "z", "new"]', at="LangGraph", code_version=CODE)
+    forked = fork_run(live.run, target=run, change='input:items=["y", "z", "new"]', at="LangGraph", options=OPTIONS)
     assert forked.error is None
     work = [step.state for step in forked.run.steps if step.name == "work"]
     assert sorted(work) == ["reused", "reused", "run"]
@@ -194,10 +195,10 @@ def test_a_loop_numbers_its_visits_and_stops_where_inputs_agree_again(world):
 
     live = record(run, at=1)
     assert addresses(live)[2:] == ["LangGraph/turn", "LangGraph/turn#1", "LangGraph/turn#2"]
-    longer = fork_run(live.run, target=run, change="input:at=0", at="LangGraph/turn#0", code_version=CODE)
+    longer = fork_run(live.run, target=run, change="input:at=0", at="LangGraph/turn#0", options=OPTIONS)
     # The third and fourth visit have the count and text that the second and third were recorded with.
     assert [step.state for step in longer.run.steps[2:]] == ["run", "run", "reused", "reused"]
-    shorter = fork_run(live.run, target=run, change="input:at=3", at="LangGraph/turn#1", code_version=CODE)
+    shorter = fork_run(live.run, target=run, change="input:at=3", at="LangGraph/turn#1", options=OPTIONS)
     assert [step.state for step in shorter.run.steps[2:]] == ["reused", "run"]
     assert shorter.counts.provider_calls == 0
 
@@ -217,11 +218,11 @@ def test_a_nested_graph_is_a_scope_and_is_skipped_whole(world):
         "LangGraph/sub/shout",
         "LangGraph/last",
     ]
-    last = fork_run(live.run, target=run, change="input:plan=?", at="last", code_version=CODE)
+    last = fork_run(live.run, target=run, change="input:plan=?", at="last", options=OPTIONS)
     assert states(last)["LangGraph/sub"] == "reused"
     assert states(last)["LangGraph/sub/ask"] == "reused"
     assert world.server.calls == 1
-    inside = fork_run(live.run, target=run, change="input:text=x", at="shout", code_version=CODE)
+    inside = fork_run(live.run, target=run, change="input:text=x", at="shout", options=OPTIONS)
     assert states(inside)["LangGraph/sub"] == "run"
     assert states(inside)["LangGraph/sub/ask"] == "reused"
     assert states(inside)["LangGraph/sub/shout"] == "run"
@@ -235,7 +236,7 @@ def test_a_graph_called_inside_a_node_is_a_step_of_it(world):
 
     live = record(run, topic="tea")
     assert addresses(live)[2:] == ["LangGraph/outer", "LangGraph/outer/helper", "LangGraph/outer/helper/ask"]
-    assert replay_run(live.run, target=run, code_version=CODE).diff.output_equal
+    assert replay_run(live.run, target=run, options=OPTIONS).diff.output_equal
 
 
 @pytest.mark.parametrize("how", ["updates", "values", "custom"])
@@ -258,8 +259,8 @@ def test_streams_give_the_same_live_replayed_and_forked(world, how):
 
     live = record(run, topic="tea")
     assert live.output
-    assert replay_run(live.run, target=run, code_version=CODE).output == live.output
-    forked = fork_run(live.run, target=run, change="input:plan=x", at="end", code_version=CODE)
+    assert replay_run(live.run, target=run, options=OPTIONS).output == live.output
+    forked = fork_run(live.run, target=run, change="input:plan=x", at="end", options=OPTIONS)
     # Who reads what bodies stream gets it: they run then, with their calls answered.
     assert states(forked)["LangGraph/plan"] == ("run" if how == "custom" else "reused")
     assert forked.output[:1] == live.output[:1]
@@ -305,12 +306,12 @@ def test_a_declared_node_is_a_tool(world, as_tags, asynchronous):
     tools = {step.name: step for step in live.run.steps if step.kind == "tool"}
     assert (tools["look"].determinism, tools["look"].ttl, tools["look"].state) == ("time-bound", 300.0, "called")
     assert (tools["send"].determinism, tools["send"].state) == ("side-effect", "called")
-    replayed = replay_run(live.run, target=chosen, code_version=CODE)
+    replayed = replay_run(live.run, target=chosen, options=OPTIONS)
     assert replayed.diff.output_equal
     assert (world.ran, world.sent) == (["look"], ["found 1 tea"])
     assert states(replayed) == {"LangGraph": "run", "LangGraph/look": "answered", "LangGraph/send": "dry"}
     assert replayed.blocked[0]["answered_by"] == "recording"
-    forked = fork_run(live.run, target=chosen, change="input:topic=soup", at="LangGraph", code_version=CODE)
+    forked = fork_run(live.run, target=chosen, change="input:topic=soup", at="LangGraph", options=OPTIONS)
     assert forked.output["text"] == f"would send {forked.output['plan']}"
     assert world.sent == ["found 1 tea"]
 
@@ -341,7 +342,7 @@ def test_a_node_that_changes_what_it_was_given_is_never_skipped(world):
         "clean": False,
         "end": False,
     }
-    forked = fork_run(live.run, target=run, change="input:left=x", at="end", code_version=CODE)
+    forked = fork_run(live.run, target=run, change="input:left=x", at="end", options=OPTIONS)
     assert [v for k, v in states(forked).items() if k != "LangGraph"] == ["run", "run", "reused", "run"]
     assert forked.output["items"] == live.output["items"] == [1, 1]
 
@@ -365,7 +366,7 @@ def test_commands_lead_on_when_their_node_is_skipped(world):
 
     live = record(run, topic="tea")
     assert live.output["text"] == "['1', 'p']"
-    forked = fork_run(live.run, target=run, change='input:found=["z"]', at="end", code_version=CODE)
+    forked = fork_run(live.run, target=run, change='input:found=["z"]', at="end", options=OPTIONS)
     assert [d.state for d in forked.diff.steps] == ["run", "reused", "reused", "reused", "run"]
     assert forked.output["text"] == "['z']"
 
@@ -393,7 +394,7 @@ def test_states_of_models_and_dataclasses_have_named_inputs(kind):
 
     live = record(run, topic="tea")
     assert live.output["topic"] == f"{kind.__name__}plan teatea"
-    forked = fork_run(live.run, target=run, change="input:plan=x", at="end", code_version=CODE)
+    forked = fork_run(live.run, target=run, change="input:plan=x", at="end", options=OPTIONS)
     assert states(forked)["LangGraph/plan"] == "reused"
     assert forked.output["topic"] == f"{kind.__name__}xtea"
 
@@ -416,7 +417,7 @@ def test_a_retried_node_shows_every_attempt(world):
         ("LangGraph/shaky", "error"),
         ("LangGraph/shaky#1", "ok"),
     ]
-    assert replay_run(live.run, target=run, code_version=CODE).diff.first_divergence is None
+    assert replay_run(live.run, target=run, options=OPTIONS).diff.first_divergence is None
 
 
 def test_an_answer_to_an_interrupt_counts_as_input(world):
@@ -431,9 +432,9 @@ def test_an_answer_to_an_interrupt_counts_as_input(world):
 
     live = record(run, topic="tea", answer="green")
     assert live.output["text"] == world.digest("green tea")
-    same = fork_run(live.run, target=run, change="input:plan=x", at="end", code_version=CODE)
+    same = fork_run(live.run, target=run, change="input:plan=x", at="end", options=OPTIONS)
     assert states(same)["LangGraph/ask#1"] == "reused"
-    other = fork_run(live.run, target=run, change="input:answer=black", at="run", code_version=CODE)
+    other = fork_run(live.run, target=run, change="input:answer=black", at="run", options=OPTIONS)
     assert other.output["text"] == world.digest("black tea")
 
 
@@ -449,7 +450,7 @@ def test_what_the_caller_configured_counts_as_input(world):
 
     live = record(run, language="en", user="ann")
     for change, said in (("input:language=de", "deann"), ("input:user=bob", "enbob")):
-        forked = fork_run(live.run, target=run, change=change, at="run", code_version=CODE)
+        forked = fork_run(live.run, target=run, change=change, at="run", options=OPTIONS)
         assert forked.output["plan"] == said
         assert states(forked)["LangGraph/node"] == "run"
 
@@ -474,15 +475,15 @@ def test_context_and_a_store_count(world):
 
     plain = record(run, tone="warm", value="")
     assert (
-        states(fork_run(plain.run, target=run, change="input:tone=cold", at="run", code_version=CODE))["LangGraph/node"]
+        states(fork_run(plain.run, target=run, change="input:tone=cold", at="run", options=OPTIONS))["LangGraph/node"]
         == "run"
     )
     assert (
-        states(fork_run(plain.run, target=run, change="input:plan=cold", at="end", code_version=CODE))["LangGraph/node"]
+        states(fork_run(plain.run, target=run, change="input:plan=cold", at="end", options=OPTIONS))["LangGraph/node"]
         == "reused"
     )
     stored = record(run, tone="warm", value="1")
-    forked = fork_run(stored.run, target=run, change="input:value=2", at="run", code_version=CODE)
+    forked = fork_run(stored.run, target=run, change="input:value=2", at="run", options=OPTIONS)
     assert forked.output["plan"] == "warm2"
 
 
@@ -505,7 +506,7 @@ def test_calls_from_several_event_loops_are_kept_apart(world):
 
     live = record(run, topics=["a", "b"])
     assert [step["plan"] for step in live.output] == [world.digest("a"), world.digest("b")]
-    assert replay_run(live.run, target=run, code_version=CODE).output == live.output
+    assert replay_run(live.run, target=run, options=OPTIONS).output == live.output
 
 
 def test_who_listens_to_events_gets_those_of_every_body(world):
@@ -516,7 +517,7 @@ def test_who_listens_to_events_gets_those_of_every_body(world):
         return [(event["event"], event["name"]) async for event in events]
 
     live = record(run, topic="tea")
-    forked = fork_run(live.run, target=run, change="input:plan=x", at="end", code_version=CODE)
+    forked = fork_run(live.run, target=run, change="input:plan=x", at="end", options=OPTIONS)
     assert forked.output == live.output
     assert {step.state for step in forked.run.steps if step.kind == "agent"} == {"run"}
 
@@ -527,7 +528,7 @@ def test_an_interrupted_run_replays_equal(world):
         return graph.invoke({"topic": topic}, {"configurable": {"thread_id": "1"}})["topic"]
 
     live = record(run, topic="tea")
-    replayed = replay_run(live.run, target=run, code_version=CODE)
+    replayed = replay_run(live.run, target=run, options=OPTIONS)
     assert replayed.diff.first_divergence is None
     assert all(step.equal for step in replayed.diff.steps if step.name == "LangGraph")
     asked = next(step for step in live.run.steps if step.name == "ask")
@@ -542,7 +543,7 @@ def test_an_output_can_be_dictated_to_a_node_and_to_a_graph(world, change, at):
         )
 
     live = record(run, topic="tea")
-    assert fork_run(live.run, target=run, change=change, at=at, code_version=CODE).output["text"] == "x"
+    assert fork_run(live.run, target=run, change=change, at=at, options=OPTIONS).output["text"] == "x"
 
 
 def test_a_model_change_reaches_the_calls_of_its_node_alone(world):
@@ -552,7 +553,7 @@ def test_a_model_change_reaches_the_calls_of_its_node_alone(world):
         ).invoke({"topic": topic})
 
     live = record(run, topic="tea")
-    forked = fork_run(live.run, target=run, change="model=other", at="end", code_version=CODE)
+    forked = fork_run(live.run, target=run, change="model=other", at="end", options=OPTIONS)
     assert states(forked) == {"LangGraph": "run", "LangGraph/plan": "reused", "LangGraph/end": "run"}
     assert [request.json["model"] for request in world.server.requests] == ["m", "m", "other"]
 
@@ -571,7 +572,7 @@ def test_langgraphs_own_cache_answers_live_and_never_a_replay(world):
         return chain(("node", node, {"cache_policy": CachePolicy()}), cache=cache).invoke({"topic": topic})
 
     live = record(run, topic="tea")
-    assert replay_run(live.run, target=run, code_version=CODE).diff.first_divergence is None
+    assert replay_run(live.run, target=run, options=OPTIONS).diff.first_divergence is None
     record(run, topic="tea")
     assert world.ran == ["node", "node"]
 
@@ -593,7 +594,7 @@ def test_the_functional_api_is_recorded_as_one_node(world):
     live = record(run, topic="tea")
     assert addresses(live)[1:] == ["LangGraph", "LangGraph/write"]
     assert {m.scope for m in live.run.messages} == {"LangGraph/write"}
-    replayed = replay_run(live.run, target=run, code_version=CODE)
+    replayed = replay_run(live.run, target=run, options=OPTIONS)
     assert replayed.output == live.output == [world.digest("a tea"), world.digest("b tea")]
     assert world.server.calls == 2
 
@@ -609,7 +610,7 @@ def test_a_graph_with_a_memory_of_its_own_is_not_skipped(world):
 
     live = record(run, topic="tea", times=2)
     assert {step.mutated for step in live.run.steps if step.name == "sub"} == {True}
-    forked = fork_run(live.run, target=run, change="input:left=x", at="end", code_version=CODE)
+    forked = fork_run(live.run, target=run, change="input:left=x", at="end", options=OPTIONS)
     assert {step.state for step in forked.run.steps if step.name == "sub"} == {"run"}
 
 
@@ -627,7 +628,7 @@ def test_any_state_key_will_do(key):
 
     live = record(run, value="v")
     assert live.output == {key: "v", "text": "v!"}
-    replayed = replay_run(live.run, target=run, code_version=CODE)
+    replayed = replay_run(live.run, target=run, options=OPTIONS)
     assert replayed.output == live.output
     assert replayed.diff.first_divergence is None
 
@@ -657,7 +658,7 @@ def test_an_earlier_answer_of_the_same_node_counts_too(world):
 
     live = record(run, first="green", second="hot")
     assert live.output == "greenhot"
-    forked = fork_run(live.run, target=run, change="input:first=black", at="run", code_version=CODE)
+    forked = fork_run(live.run, target=run, change="input:first=black", at="run", options=OPTIONS)
     assert forked.output == "blackhot"
 
 
@@ -671,5 +672,5 @@ def test_a_tool_is_answered_whatever_the_thread(world):
         return graph.invoke({"topic": topic}, {"configurable": {"thread_id": str(uuid.uuid4())}})
 
     live = record(run, topic="tea")
-    assert replay_run(live.run, target=run, code_version=CODE).status == "ok"
+    assert replay_run(live.run, target=run, options=OPTIONS).status == "ok"
     assert world.ran == ["look"]

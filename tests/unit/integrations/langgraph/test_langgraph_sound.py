@@ -7,9 +7,10 @@ from typing import Annotated, TypedDict
 import pytest
 from langgraph.graph import END, START, StateGraph
 
-from harness.replay import fork_run, live_run
+from harness.replay import ReplayOptions, fork_run, live_run
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
 RATE = 1
 
 
@@ -154,12 +155,16 @@ def test_a_changed_surrounding_is_never_passed_over_and_an_equal_one_is(world, k
     for _ in range(8):
         live = live_run(run, {"topic": "tea"}, dry=False, code_version=CODE)
         assert live.output["plan"].startswith(f"{now} "), live.error
-        same = fork_run(live.run, target=run, change="input:plan=x", at="end", code_version=CODE)
+        same = fork_run(live.run, target=run, change="input:plan=x", at="end", options=OPTIONS)
         assert next(s.state for s in same.run.steps if s.name == "plan") == "reused"
         now = rng.choice([rate for rate in range(1, 9) if rate != now])
         change(now)
         other = fork_run(
-            live.run, target=run, change="input:topic=x", at="end", code_version=CODE, allow_undeclared=True
+            live.run,
+            target=run,
+            change="input:topic=x",
+            at="end",
+            options=ReplayOptions(code_version=CODE, allow_undeclared=True),
         )
         assert next(s.state for s in other.run.steps if s.name == "plan") == "run"
         assert other.output["text"].startswith(f"{now} ")

@@ -8,11 +8,12 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 
 import harness
-from harness.replay import fork_run, live_run, replay_run
+from harness.replay import ReplayOptions, fork_run, live_run, replay_run
 
 openai_models = pytest.importorskip("langchain_openai")
 
 CODE = "c" * 64
+OPTIONS = ReplayOptions(code_version=CODE)
 
 
 @pytest.fixture(autouse=True)
@@ -79,13 +80,13 @@ def test_tools_are_answered_and_side_effects_stay_dry(world, asynchronous):
         "look": ("LangGraph/tools", "time-bound"),
         "send": ("LangGraph/tools", "side-effect"),
     }
-    replayed = replay_run(live.run, target=chosen, code_version=CODE)
+    replayed = replay_run(live.run, target=chosen, options=OPTIONS)
     assert replayed.status == "ok"
     assert replayed.diff.first_divergence is None
     assert replayed.output == live.output
     assert (world.ran, world.sent, world.server.calls) == (["tea"], ["hello"], 2)
     world.server.script(asks(("look", {"what": "tea"}), ("send", {"text": "bye"}), minted="new"), "other")
-    forked = fork_run(live.run, target=chosen, change="model=other", at="LangGraph/think#0", code_version=CODE)
+    forked = fork_run(live.run, target=chosen, change="model=other", at="LangGraph/think#0", options=OPTIONS)
     assert forked.error is None
     said = [message["content"] for message in forked.output["messages"] if message["type"] == "tool"]
     assert said == ["tea found 1", "would send bye"]
@@ -102,7 +103,7 @@ def test_a_tool_that_declares_nothing_stops_a_replay(world):
 
     world.server.script(asks(("send", {"text": "hello"})), "done")
     live = live_run(run, {"question": "q"}, dry=False, code_version=CODE)
-    replayed = replay_run(live.run, target=run, code_version=CODE)
+    replayed = replay_run(live.run, target=run, options=OPTIONS)
     assert replayed.status == "missing"
     assert "'send'" in replayed.misses[0]
     assert world.sent == ["hello"]
@@ -117,6 +118,6 @@ def test_a_declared_node_covers_the_tools_in_it(world):
     world.server.script(asks(("send", {"text": "hello"})), "done")
     live = live_run(run, {"question": "q"}, dry=False, code_version=CODE)
     assert [step.name for step in live.run.steps if step.kind == "tool"] == ["tools"]
-    replayed = replay_run(live.run, target=run, code_version=CODE)
+    replayed = replay_run(live.run, target=run, options=OPTIONS)
     assert replayed.output == live.output
     assert world.sent == ["hello"]
