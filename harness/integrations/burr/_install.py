@@ -12,13 +12,14 @@ from typing import Any
 
 from burr.core import application, parallelism, persistence
 from burr.core.application import Application
+from burr.lifecycle.internal import LifecycleAdapterSet
 
 from harness import gateway
 from harness.errors import UsageError
 from harness.integrations.burr._action import Observed
 from harness.integrations.burr._application import Recorded, calls, steps, stream_calls
 from harness.integrations.burr._execution import announce, enclosing, placed
-from harness.integrations.burr._persisted import building, loading, loading_async, saving, saving_async
+from harness.integrations.burr._persisted import building, hooks, loading, loading_async, saving, saving_async
 from harness.session import current
 
 SUPPORTED = ((0, 43), (0, 44))
@@ -106,6 +107,8 @@ def _patch_all() -> None:
         _patch(application, name, _stream)
         _patch(application, name.replace("_run", "_arun", 1), _stream)
     _patch(parallelism.SubGraphTask, "__init__", _task)
+    for name in ("call_all_lifecycle_hooks_sync", "call_all_lifecycle_hooks_async"):
+        _patch(LifecycleAdapterSet, name, hooks)
     _patch(persistence.PersisterHook, "post_run_step", saving)
     _patch(persistence.PersisterHookAsync, "post_run_step", saving_async)
     _patch(application.ApplicationBuilder, "_build_common", building)

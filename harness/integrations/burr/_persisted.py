@@ -10,12 +10,13 @@ from typing import Any
 from burr.core.application import ApplicationBuilder
 from burr.core.persistence import BaseStateLoader
 from burr.core.state import State
+from burr.lifecycle.internal import LifecycleAdapterSet
 
 from harness.errors import ChangeError, UsageError
 from harness.integrations.burr._execution import placed
 from harness.integrations.burr._reads import public, values_of
 from harness.pipeline import tool
-from harness.session import current, entered
+from harness.session import current, current_block, entered
 
 
 def fork_from(
@@ -89,6 +90,26 @@ def dry() -> bool:
     """Whether the current run is one that leaves the world alone: a replay, a fork, an experiment."""
     frame = current()
     return frame is not None and frame.run.plan.dry
+
+
+def hooks(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The application's hooks and trackers do not run where nothing may change, unless their class says they may."""
+
+    @functools.wraps(original)
+    def call(adapters: Any, *args: Any, **kwargs: Any) -> Any:
+        block, frame = current_block(), current()
+        plan = frame.run.plan if frame is not None else block.plan if block is not None else None
+        if plan is not None and plan.dry:
+            kept = [adapter for adapter in adapters.adapters if _may_run(type(adapter))]
+            adapters = LifecycleAdapterSet(*kept)
+        return original(adapters, *args, **kwargs)
+
+    return call
+
+
+def _may_run(kind: type) -> bool:
+    # A persister's hook reads as well; that it writes nothing is seen to below.
+    return kind.__module__ == "burr.core.persistence" or getattr(kind, "__goldfork_dry__", False) is True
 
 
 def building(original: Callable[..., Any]) -> Callable[..., Any]:

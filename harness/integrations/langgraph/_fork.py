@@ -14,6 +14,7 @@ from langgraph.checkpoint.base.id import uuid6
 
 from harness import pipeline
 from harness.errors import ChangeError, UsageError
+from harness.integrations.langgraph._apart import forks_of_threads
 from harness.integrations.langgraph._install import install
 from harness.record import Recording
 from harness.replay import RunOutcome, live_run, replay_run
@@ -58,6 +59,7 @@ def fork_from(
     _require_keys(graph, override)
     forked = copy.copy(graph)
     forked.checkpointer = checkpointer
+    forks_of_threads.add(forked)
     config = _written(forked, found, override)
     if not forked.get_state(config).next:
         raise UsageError(f"checkpoint {checkpoint_id!r} of thread {thread_id!r} ends its run; take an earlier one")

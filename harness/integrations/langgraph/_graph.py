@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.pregel import Pregel
 
+from harness.integrations.langgraph._apart import apart
 from harness.integrations.langgraph._given import Given
 from harness.integrations.langgraph._node import RecordedNode
 from harness.integrations.langgraph._seam import has_listener, is_resuming, user_config
@@ -59,7 +60,7 @@ def twin_of(graph: Any, config: Any, visit: Visit | None, *, watched: bool = Fal
     plan = frame.run.plan if frame is not None else None
     cached = plan is None or (plan.mode in {Mode.LIVE, Mode.OFF} and not plan.dry)
     invocation = Invocation(watched=watched or (visit is not None and visit.watched), cached=cached)
-    twin = copy.copy(graph)
+    twin = copy.copy(apart(graph))
     twin.nodes = {name: _recorded(name, node, invocation) for name, node in graph.nodes.items()}
     if not cached:
         # What the cache of the recording process held is not here: every node has to come round.

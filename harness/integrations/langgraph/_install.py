@@ -15,6 +15,7 @@ from langgraph.graph import message
 from langgraph.pregel import Pregel
 
 from harness import pipeline
+from harness.integrations.langgraph._apart import STATE_METHODS, kept_apart
 from harness.integrations.langgraph._codecs import teach
 from harness.integrations.langgraph._graph import async_calls, async_streams, calls, streams
 from harness.integrations.langgraph._seam import require_supported
@@ -71,6 +72,7 @@ def _replacements() -> list[tuple[Any, str, Any]]:
         (Pregel, "ainvoke", async_calls(Pregel.ainvoke)),
         (Pregel, "stream", streams(Pregel.stream)),
         (Pregel, "astream", async_streams(Pregel.astream)),
+        *((Pregel, name, kept_apart(getattr(Pregel, name))) for name in STATE_METHODS),
         (BaseTool, "run", tool_runs(BaseTool.run)),
         (BaseTool, "arun", async_tool_runs(BaseTool.arun)),
         (message, "uuid", _Drawn("uuid")),

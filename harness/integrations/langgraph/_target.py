@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.pregel import Pregel
 
 from harness.errors import TargetError
@@ -17,7 +14,6 @@ from harness.integrations.langgraph._given import RUNTIME, WHOLE
 from harness.integrations.langgraph._install import install
 from harness.integrations.langgraph._seam import functions_of
 from harness.integrations.langgraph._surroundings import written_function
-from harness.session import current_block
 
 _ANY = inspect.Signature([inspect.Parameter("inputs", inspect.Parameter.VAR_KEYWORD)])
 
@@ -30,7 +26,8 @@ def target(application: Any) -> Callable[..., Any]:
         fork_run("3f2c…", target=target(graph), change="input:topic=tea", at="draft")
 
     A graph's inputs are the parts of its input state; what it was configured with comes back as ``runtime``. In a
-    replay, a fork and an experiment it gets a checkpointer in memory: its own keeps the threads of production.
+    replay, a fork and an experiment graphs write neither threads nor stores of production: their checkpointers are in
+    memory and begin empty, their stores are read through and written in memory.
 
     Args:
         application: A compiled graph, or a plain or async function.
@@ -63,11 +60,10 @@ def target(application: Any) -> Callable[..., Any]:
 def _of_graph(graph: Any) -> Callable[..., Any]:
     def call(**inputs: Any) -> Any:
         state, config, context = _taken_apart(graph, inputs)
-        used = _apart(graph)
         if _is_async(graph):
-            return _awaited(used.ainvoke, state, config, context)
+            return _awaited(graph.ainvoke, state, config, context)
         with install():
-            return used.invoke(state, config, context=context)
+            return graph.invoke(state, config, context=context)
 
     made: Any = call
     made.__name__ = graph.get_name()
@@ -78,16 +74,6 @@ def _of_graph(graph: Any) -> Callable[..., Any]:
     # The graph opens the run itself.
     made.__goldfork__ = "workflow"
     return call
-
-
-def _apart(graph: Any) -> Any:
-    """The graph with a checkpointer in memory, where nothing outside of the process may change."""
-    block = current_block()
-    if block is None or not block.plan.dry or not isinstance(graph.checkpointer, BaseCheckpointSaver):
-        return graph
-    used = copy.copy(graph)
-    used.checkpointer = InMemorySaver()
-    return used
 
 
 async def _awaited(call: Callable[..., Coroutine[Any, Any, Any]], state: Any, config: Any, context: Any) -> Any:
