@@ -28,7 +28,7 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 clean:
 	rm -rf $(VENV) .goldfork goldfork-report.html
